@@ -5,6 +5,7 @@
 //! `cargo run --release --example runtime -- BUNDLE MxNxK[+PAD][:US]...`, where rows are longer by PAD
 //! elements and US is what the tuner measured.
 
+#![expect(unsafe_code, reason = "operands are addresses")]
 #![expect(clippy::print_stdout, reason = "it shows what it measured")]
 
 use std::error::Error;
@@ -56,7 +57,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             let [a, b, c] = sets[turn % sets.len()].each_ref().map(DeviceBuffer::address);
             let operands =
                 GemmOperands { lda, ldb, ldd: ldc, ..GemmOperands::packed(&problem, a, b, c) };
-            runtime.gemm(gpu.stream(), &problem, &operands)
+            // SAFETY: the buffers have the problem's sizes, and live until the device is done.
+            unsafe { runtime.gemm(gpu.stream(), &problem, &operands) }
         };
         call(0)?;
         let mut back = c_bytes.clone();

@@ -1,4 +1,4 @@
-//! Invariants of the architecture, checked by reading `src/`: what a room may use, which files may
+//! Invariants of the architecture, checked by reading `src/` and `crates/runtime/src/`: what a room may use, which files may
 //! import each other, where `print` and `unsafe` may stand, that types have names of their own and
 //! that no family is named. Each rule is a function that returns faults; `planted` tests each rule
 //! with faults planted in small sources.
@@ -74,13 +74,30 @@ struct Reserved {
 const RESERVED: [Reserved; 4] = [
     Reserved {
         names: &["cudarc", "nvml_wrapper"],
-        to: &["src/gpu/"],
-        because: "every other room uses the device through gpu/",
+        to: &[
+            "src/gpu/",
+            "crates/runtime/src/gpu/",
+            // Slices, contexts and streams of programs that embed the runtime are cudarc's.
+            "crates/runtime/src/slices.rs",
+            "crates/runtime/src/multiplier.rs",
+            "crates/runtime/src/lib.rs",
+        ],
+        because: "every other file uses the device through gpu/",
     },
     Reserved {
         names: &["unsafe"],
-        to: &["src/gpu/", "src/compile/nvrtc.rs"],
-        because: "these wrap C libraries; the rest of the program needs no unsafe code",
+        to: &[
+            "src/gpu/",
+            "src/compile/nvrtc.rs",
+            "crates/runtime/src/gpu/",
+            // Their functions take addresses of device memory, which nothing can check.
+            "crates/runtime/src/driver.rs",
+            "crates/runtime/src/gemm.rs",
+            "crates/runtime/src/without_factors.rs",
+            // Checks slices, whose addresses it passes on.
+            "crates/runtime/src/multiplier.rs",
+        ],
+        because: "these wrap C libraries or take addresses; the rest of the program needs no unsafe code",
     },
     Reserved {
         names: &[
@@ -116,6 +133,8 @@ const RESERVED: [Reserved; 4] = [
         ],
         to: &[
             "src/files/",
+            // What files/ opens inputs with.
+            "crates/runtime/src/regular_file.rs",
             // Entries below a folder that it checked, by names that it made.
             "src/compile/cache.rs",
             "src/compile/provide.rs",
@@ -151,6 +170,9 @@ const EXEMPT_TYPES: &str = "src/export/artifact/";
 /// Names that several types share for now. The test fails when one of them is not shared any more.
 const SHARED_NAMES: &[&str] = &[];
 
+/// Folders with the sources of the program: those of its rooms, and those of the crate that runs bundles.
+const CRATES: [&str; 2] = ["src", "crates/runtime/src"];
+
 /// Every file of the program, those that only tests compile left out.
 fn sources() -> &'static [Source] {
     static SOURCES: LazyLock<Vec<Source>> = LazyLock::new(read);
@@ -159,8 +181,11 @@ fn sources() -> &'static [Source] {
 
 fn read() -> Vec<Source> {
     let mut sources = Vec::new();
-    collect(Path::new("src"), &mut sources);
-    assert!(!sources.is_empty(), "src/ holds no Rust file");
+    for crate_sources in CRATES {
+        let known = sources.len();
+        collect(Path::new(crate_sources), &mut sources);
+        assert!(sources.len() > known, "{crate_sources} holds no Rust file");
+    }
     let for_tests: Vec<bool> = sources
         .iter()
         .map(|source| sources.iter().any(|other| other.keeps_for_tests(&source.path)))
@@ -229,7 +254,7 @@ fn reserved_names(source: &Source) -> Vec<String> {
                 faults.push(format!(
                     "{}:{line}: only {} may use `{name}`: {because}",
                     source.path,
-                    to.join(" and "),
+                    to.join(", "),
                 ));
             }
         }
@@ -395,12 +420,16 @@ fn families_and_parameters_are_data() {
 
 #[test]
 fn imports_form_no_large_circle() {
-    let imports = Imports::of(sources());
-    let drawing = Path::new(env!("CARGO_TARGET_TMPDIR")).join("imports.dot");
-    fs::write(&drawing, imports.dot()).unwrap();
-    let faults = circles(&imports, CIRCLES);
-    let drawn = drawing.display();
-    assert!(faults.is_empty(), "\n{}\nthe whole graph is drawn in {drawn}\n", faults.join("\n"));
+    for (folder, drawing) in CRATES.into_iter().zip(["imports.dot", "imports-runtime.dot"]) {
+        let own: Vec<&Source> =
+            sources().iter().filter(|source| source.path.starts_with(folder)).collect();
+        let imports = Imports::of(&own);
+        let drawing = Path::new(env!("CARGO_TARGET_TMPDIR")).join(drawing);
+        fs::write(&drawing, imports.dot()).unwrap();
+        let faults = circles(&imports, CIRCLES);
+        let (faults_text, drawn) = (faults.join("\n"), drawing.display());
+        assert!(faults.is_empty(), "\n{faults_text}\nthe whole graph is drawn in {drawn}\n");
+    }
 }
 
 #[test]

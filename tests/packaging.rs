@@ -89,12 +89,47 @@ fn a_package_has_every_file_that_its_sources_embed() {
     let missing: Vec<&PathBuf> =
         own.iter().chain(&built).filter(|path| !packaged_own.contains(*path)).collect();
     assert!(missing.is_empty(), "add to `include` in Cargo.toml: {missing:?}");
-    for (package, folder) in [("gemm-tune-cpu", "src/cpu"), ("gemm-tune-model", "src/model")] {
+    for (package, folder) in [
+        ("gemm-tune-cpu", "src/cpu"),
+        ("gemm-tune-model", "src/model"),
+        ("gemm-tune-runtime", "crates/runtime"),
+    ] {
         let packaged = packaged(package);
         let missing: Vec<PathBuf> = embedded(Path::new(folder))
             .into_iter()
             .filter(|path| !path.strip_prefix(folder).is_ok_and(|path| packaged.contains(path)))
             .collect();
         assert!(missing.is_empty(), "{package}: {missing:?}");
+    }
+}
+
+/// The most crates that a program gets with `gemm-tune-runtime`, itself included; the documentation states the number.
+const MAX_RUNTIME_CRATES: usize = 40;
+
+/// Crates of the whole program that running a bundle needs not.
+const NOT_FOR_RUNTIME: [&str; 6] = ["clap", "indicatif", "rayon", "syntect", "tera", "toml"];
+
+#[test]
+fn the_runtime_has_few_dependencies() {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let arguments =
+        "tree --package gemm-tune-runtime --edges normal --prefix none --format {p} --offline";
+    let output = Command::new(cargo).args(arguments.split(' ')).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let crates: BTreeSet<String> = text
+        .lines()
+        .map(|line| line.split(' ').take(2).collect::<Vec<_>>().join(" "))
+        .filter(|name| !name.is_empty())
+        .collect();
+    assert!(crates.len() <= MAX_RUNTIME_CRATES, "{} crates: {crates:?}", crates.len());
+    let names: BTreeSet<&str> = crates.iter().filter_map(|name| name.split(' ').next()).collect();
+    let unwanted: Vec<&&str> =
+        NOT_FOR_RUNTIME.iter().filter(|name| names.contains(**name)).collect();
+    assert!(unwanted.is_empty(), "{unwanted:?}");
+    // What the documentation says of the number.
+    for page in ["docs/guides/ship.md", "crates/runtime/README.md"] {
+        let stated = format!("It has {} crates with itself", crates.len());
+        assert!(fs::read_to_string(page).unwrap().contains(&stated), "{page}: {stated}");
     }
 }

@@ -4,6 +4,8 @@
 //! What lies between rows was written by nothing, so that reading it is a violation, and holds NaN;
 //! nothing is allocated behind the last element.
 
+#![expect(unsafe_code, reason = "operands are addresses")]
+
 use std::sync::{Arc, Mutex};
 
 use gemm_tune::arithmetic::error_bound;
@@ -18,7 +20,7 @@ use gemm_tune::model::{
 };
 use gemm_tune::render::{Templates, render_stored};
 use gemm_tune::runtime::{
-    Catalogue, Driver, GemmOperands, RowsToCopy, Runtime, RuntimeError, SelectedKernel,
+    Catalogue, Driver, GemmOperands, RowsToCopy, RowsToFill, Runtime, RuntimeError, SelectedKernel,
     SelectedLaunch,
 };
 use gemm_tune::space::{Extents, Families, Family, LegalSpace, Legality};
@@ -50,7 +52,8 @@ impl Catalogue for Pinned<'_> {
     ) -> Result<SelectedKernel, RuntimeError> {
         let (configuration, device) = (self.configuration, &self.device);
         let rendered =
-            render_stored(self.family, self.templates, configuration, problem, storage, device)?;
+            render_stored(self.family, self.templates, configuration, problem, storage, device)
+                .map_err(RuntimeError::of_source)?;
         let launches = rendered.plan.kernels.into_iter().map(|kernel| SelectedLaunch {
             shape: kernel.shape(),
             entry: kernel.entry,
@@ -71,7 +74,7 @@ impl Catalogue for Pinned<'_> {
         let source = chosen.source.clone().unwrap();
         let name = "gemm.cu".to_owned();
         let request = CompileRequest { source, name, options: Vec::new() };
-        Ok(self.compiler.compile(&request)?.image)
+        Ok(self.compiler.compile(&request).map_err(RuntimeError::of_source)?.image)
     }
 }
 
@@ -102,11 +105,15 @@ impl Driver for &Host {
         Ok(*map)
     }
 
-    fn copy_rows(&self, _: Stream, _: &RowsToCopy) -> Result<(), GpuError> {
+    unsafe fn copy_rows(&self, _: Stream, _: &RowsToCopy) -> Result<(), GpuError> {
         unreachable!("C lies in D")
     }
 
-    fn launch(
+    unsafe fn fill_rows(&self, _: Stream, _: &RowsToFill) -> Result<(), GpuError> {
+        unreachable!("K is not 0")
+    }
+
+    unsafe fn launch(
         &self,
         _: Stream,
         (program, entry): &Self::KernelHandle,
@@ -244,7 +251,8 @@ impl Case {
         };
         let host = Host(Mutex::new(memory));
         let runtime = Runtime::new(pinned, &host);
-        let ran = runtime.gemm(Stream::default(), &problem, &operands);
+        // SAFETY: the driver executes kernels on the host, and checks every access.
+        let ran = unsafe { runtime.gemm(Stream::default(), &problem, &operands) };
         ran.map_err(|error| error.to_string())?;
         let memory = host.0.lock().unwrap();
         if a.words(&memory) != before[0] || b.words(&memory) != before[1] {

@@ -6,103 +6,19 @@ use thiserror::Error;
 
 use super::figures::{cuda_version, four_figures, three_figures};
 use super::sections::{
-    StoredDevice, StoredLaunch, StoredPattern, StoredProblem, StoredResources, StoredTensorMap,
+    LibraryTime, StoredBaseline, StoredDevice, StoredLaunch, StoredResources, StoredTensorMap,
     StoredValidation, StoredWorkspace,
 };
 use crate::model::launch::WORKSPACE_ALIGNMENT;
 use crate::model::{
-    Argument, ComputeCapability, Device, Dtype, Epilogue, EpilogueError, GemmType, GemmTypeError,
-    KernelLaunch, Problem, ProblemPattern, Resources, Shape, TensorMap, UnknownWord, Validation,
+    Argument, ComputeCapability, Device, KernelLaunch, Micros, Resources, TensorMap, Validation,
     Workspace,
 };
-use std::fmt;
 
 /// A compute capability that is not two numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{0}` is not a compute capability such as `9.0`")]
 pub struct UnknownCapability(String);
-
-/// Error: a pattern with a word or a combination of dtypes that this version does not define.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum UnknownPattern {
-    /// A word.
-    #[error(transparent)]
-    Word(#[from] UnknownWord),
-    /// A combination of dtypes.
-    #[error(transparent)]
-    Types(#[from] GemmTypeError),
-    /// An epilogue.
-    #[error(transparent)]
-    Epilogue(#[from] EpilogueError),
-}
-
-impl From<&Problem> for StoredProblem {
-    fn from(problem: &Problem) -> Self {
-        let Shape { m, n, k } = problem.shape;
-        Self { m, n, k, batch: problem.batch, pattern: problem.pattern().into() }
-    }
-}
-
-impl From<ProblemPattern> for StoredPattern {
-    fn from(pattern: ProblemPattern) -> Self {
-        let ProblemPattern { types: GemmType { a, b, d, compute }, layout, epilogue } = pattern;
-        Self {
-            dtype: a.to_string(),
-            b_dtype: (b != a).then(|| b.to_string()),
-            out: (d != a.default_out()).then(|| d.to_string()),
-            compute: compute.to_string(),
-            layout: layout.to_string(),
-            epilogue: (!epilogue.is_empty()).then(|| epilogue.to_string()),
-        }
-    }
-}
-
-impl TryFrom<&StoredPattern> for ProblemPattern {
-    type Error = UnknownPattern;
-
-    /// Fails on words and on GEMM types that this version does not define.
-    fn try_from(stored: &StoredPattern) -> Result<Self, UnknownPattern> {
-        let StoredPattern { dtype, b_dtype, out, compute, layout, epilogue } = stored;
-        let a: Dtype = dtype.parse()?;
-        let other =
-            |word: &Option<String>, usual| word.as_ref().map_or(Ok(usual), |word| word.parse());
-        let types = GemmType {
-            a,
-            b: other(b_dtype, a)?,
-            d: other(out, a.default_out())?,
-            compute: compute.parse()?,
-        };
-        let epilogue: Epilogue = epilogue.as_deref().unwrap_or_default().parse()?;
-        let epilogue = epilogue.check(types.check()?)?;
-        Ok(Self { types, layout: layout.parse()?, epilogue })
-    }
-}
-
-impl fmt::Display for StoredPattern {
-    /// Writes a pattern as problems are written, also one that this version does not define.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Ok(known) = ProblemPattern::try_from(self) {
-            return known.fmt(f);
-        }
-        let Self { dtype, b_dtype, out, compute, layout, epilogue } = self;
-        write!(f, "{dtype}")?;
-        b_dtype.iter().try_for_each(|b| write!(f, " {b}"))?;
-        out.iter().try_for_each(|out| write!(f, " out {out}"))?;
-        write!(f, " {compute} {layout}")?;
-        epilogue.iter().try_for_each(|epilogue| write!(f, " {epilogue}"))
-    }
-}
-
-impl TryFrom<&StoredProblem> for Problem {
-    type Error = UnknownPattern;
-
-    /// Fails on words and on GEMM types that this version does not define.
-    fn try_from(stored: &StoredProblem) -> Result<Self, UnknownPattern> {
-        let StoredProblem { m, n, k, batch, pattern } = stored;
-        let pattern = ProblemPattern::try_from(pattern)?;
-        Ok(Self { batch: *batch, ..pattern.problem(Shape { m: *m, n: *n, k: *k }) })
-    }
-}
 
 impl From<&Device> for StoredDevice {
     fn from(device: &Device) -> Self {
@@ -207,25 +123,25 @@ impl From<&StoredTensorMap> for TensorMap {
     }
 }
 
-impl From<&Validation> for StoredValidation {
-    /// Rounds errors. Rounding is monotonic, so an error within its bound stays within it.
-    fn from(validation: &Validation) -> Self {
-        Self {
-            reference: validation.reference.clone(),
-            max_error: three_figures(validation.max_error),
-            also_right_on: Vec::new(),
-            bound: three_figures(validation.bound),
-        }
-    }
+/// The fastest of `libraries`, as the baseline of the winner.
+pub(super) fn baseline_of(libraries: &[LibraryTime], winner: Micros) -> Option<StoredBaseline> {
+    let fastest = libraries.iter().min_by(|a, b| a.median_us.total_cmp(&b.median_us))?;
+    Some(StoredBaseline {
+        name: fastest.name.clone(),
+        median_us: fastest.median_us,
+        speedup: four_figures(fastest.median_us / winner.0),
+        algorithm: fastest.algorithm.clone(),
+        all: if libraries.len() > 1 { libraries.to_vec() } else { Vec::new() },
+    })
 }
 
-impl From<&StoredValidation> for Validation {
-    fn from(stored: &StoredValidation) -> Self {
-        Self {
-            reference: stored.reference.clone(),
-            max_error: stored.max_error,
-            bound: stored.bound,
-        }
+/// Rounds the errors of a validation. Rounding is monotonic, so an error within its bound stays within it.
+pub(super) fn rounded(validation: &Validation) -> StoredValidation {
+    StoredValidation {
+        reference: validation.reference.clone(),
+        max_error: three_figures(validation.max_error),
+        also_right_on: Vec::new(),
+        bound: three_figures(validation.bound),
     }
 }
 

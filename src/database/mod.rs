@@ -30,7 +30,7 @@ mod texts;
 mod tests;
 
 pub use built_in::BUILT_IN;
-pub use convert::{UnknownCapability, UnknownPattern};
+pub use convert::UnknownCapability;
 pub use document::SCHEMA;
 pub use drift::Drift;
 pub use error::{DatabaseError, RecordFault, TextPosition};
@@ -42,7 +42,7 @@ pub use record::{Record, Winner};
 pub use restamp::restamp;
 pub use sections::{
     LibraryTime, Provenance, StoredBaseline, StoredConditions, StoredConfidence, StoredFinalist,
-    StoredPattern, StoredProblem, StoredValidation,
+    StoredPattern, StoredProblem, StoredValidation, UnknownPattern,
 };
 pub use selection::RecordFilter;
 pub use summary::{ResultOrigin, record_summary, update_record};

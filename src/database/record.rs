@@ -8,6 +8,7 @@
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
+use super::convert::{baseline_of, rounded};
 use super::figures::{rfc3339, round_us};
 use super::sections::{
     LibraryTime, Provenance, StoredBaseline, StoredConditions, StoredConfidence, StoredDevice,
@@ -119,7 +120,7 @@ impl Record {
             family: winner.family.to_owned(),
             parameters: winner.configuration.0.clone(),
             deterministic: !launch.nondeterministic,
-            baseline: StoredBaseline::of(winner.libraries, measurement.median()),
+            baseline: baseline_of(winner.libraries, measurement.median()),
             confidence: winner.confidence,
             conditions: winner.conditions,
             landmarks_us: (winner.landmarks.iter())
@@ -127,7 +128,7 @@ impl Record {
                 .collect(),
             validation: StoredValidation {
                 also_right_on: winner.also_right_on.to_vec(),
-                ..winner.validation.into()
+                ..rounded(winner.validation)
             },
             resources: winner.resources.into(),
             workspaces: launch.workspaces.iter().map(StoredWorkspace::from).collect(),

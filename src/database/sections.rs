@@ -1,93 +1,15 @@
-//! The sections of a record, exactly as a database file has them.
+//! The sections of a record, exactly as a database file has them. Manifests of bundles have some of them too: these are
+//! in the crate that reads bundles.
 
-use indexmap::IndexMap;
+pub use gemm_tune_runtime::stored::{
+    LibraryTime, StoredBaseline, StoredPattern, StoredProblem, StoredValidation, UnknownPattern,
+};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::figures::{four_figures, rfc3339, round_us, wide};
-use crate::gpu::LibraryAlgorithm;
 use crate::measure::{Entrant, Final, FinalResult, FinalRules, TieRule};
 use crate::model::{Device, Dtype, Measurement, Micros, PowerState, Problem, Swizzle, Timing};
-
-/// The problem: C = alpha op(A) op(B) + beta C, row-major.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(from = "ProblemFields", into = "ProblemFields")]
-pub struct StoredProblem {
-    /// Rows of C.
-    pub m: u64,
-    /// Columns of C.
-    pub n: u64,
-    /// The summed dimension.
-    pub k: u64,
-    /// Number of independent products; operands are packed one after the other.
-    pub batch: u64,
-    /// The words of its pattern.
-    pub pattern: StoredPattern,
-}
-
-/// A problem as files have it: without a table of its own for the pattern, and with errors that name a field, which
-/// `#[serde(flatten)]` loses.
-#[derive(Serialize, Deserialize)]
-struct ProblemFields {
-    m: u64,
-    n: u64,
-    k: u64,
-    batch: u64,
-    dtype: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    b_dtype: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    out: Option<String>,
-    compute: String,
-    layout: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    epilogue: Option<String>,
-}
-
-impl From<ProblemFields> for StoredProblem {
-    fn from(fields: ProblemFields) -> Self {
-        let ProblemFields { m, n, k, batch, dtype, b_dtype, out, compute, layout, epilogue } =
-            fields;
-        let pattern = StoredPattern { dtype, b_dtype, out, compute, layout, epilogue };
-        Self { m, n, k, batch, pattern }
-    }
-}
-
-impl From<StoredProblem> for ProblemFields {
-    fn from(problem: StoredProblem) -> Self {
-        let StoredProblem { m, n, k, batch, pattern } = problem;
-        let StoredPattern { dtype, b_dtype, out, compute, layout, epilogue } = pattern;
-        Self { m, n, k, batch, dtype, b_dtype, out, compute, layout, epilogue }
-    }
-}
-
-/// A problem without its extents.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct StoredPattern {
-    /// Dtype of A, and of the others where they are absent: `f32`.
-    pub dtype: String,
-    /// Dtype of B; absent where it is that of A.
-    pub b_dtype: Option<String>,
-    /// Dtype of C and D; absent where it follows from that of A: `i32` for `i8`, else the same.
-    pub out: Option<String>,
-    /// The arithmetic contract: `f32`, `tf32`.
-    pub compute: String,
-    /// Which operands are stored transposed: `nn`, `nt`, `tn`, `tt`.
-    pub layout: String,
-    /// What follows the product: `bias,gelu`; absent where nothing does.
-    pub epilogue: Option<String>,
-}
-
-impl StoredPattern {
-    /// Whether the GEMM types are the same.
-    pub(super) fn has_types_of(&self, other: &Self) -> bool {
-        let types = |one: &Self| {
-            let Self { dtype, b_dtype, out, compute, .. } = one.clone();
-            (dtype, b_dtype, out, compute)
-        };
-        types(self) == types(other)
-    }
-}
 
 /// A GPU, with the properties that decide whether a record applies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -199,23 +121,6 @@ pub struct StoredMeasurement {
     pub samples_us: Vec<f64>,
 }
 
-/// The fastest library, measured with the winner.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct StoredBaseline {
-    /// Name of the library and how it was called: `cuBLASLt (best of 16)`.
-    pub name: String,
-    /// Its median sample.
-    pub median_us: f64,
-    /// Its time divided by the winner's: above 1 where the winner is faster.
-    pub speedup: f64,
-    /// What makes its algorithm again, in the library's own numbers; absent for cuBLAS and in earlier records.
-    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
-    pub algorithm: LibraryAlgorithm,
-    /// All libraries measured, where there is more than one.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub all: Vec<LibraryTime>,
-}
-
 /// Margin of the winner in the final round, with its confidence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StoredConfidence {
@@ -301,33 +206,6 @@ pub struct StoredConditions {
     pub other_processes: Option<u32>,
 }
 
-/// Time of a library for the problem.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct LibraryTime {
-    /// Name of the library and how it was called.
-    pub name: String,
-    /// Its median sample.
-    pub median_us: f64,
-    /// What makes its algorithm again, as in [`StoredBaseline`].
-    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
-    pub algorithm: LibraryAlgorithm,
-}
-
-/// How the result was checked.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct StoredValidation {
-    /// Reference of the comparison.
-    pub reference: String,
-    /// Largest error of any element, in the unit of the bound.
-    pub max_error: f64,
-    /// Upper limit for `max_error`.
-    pub bound: f64,
-    /// Further checks that it passed: other values, equal bits in two runs (or both within the
-    /// bound), neighbouring shapes.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub also_right_on: Vec<String>,
-}
-
 /// Resources of the kernel; of several launches, the largest figure of each and the lowest
 /// occupancy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -400,35 +278,5 @@ impl StoredMeasurement {
             samples: measurement.samples.len(),
             samples_us: measurement.samples.iter().copied().map(round_us).collect(),
         }
-    }
-}
-
-impl StoredBaseline {
-    /// The fastest of `libraries`, as the baseline of the winner.
-    pub(super) fn of(libraries: &[LibraryTime], winner: Micros) -> Option<Self> {
-        let fastest = libraries.iter().min_by(|a, b| a.median_us.total_cmp(&b.median_us))?;
-        Some(Self {
-            name: fastest.name.clone(),
-            median_us: fastest.median_us,
-            speedup: four_figures(fastest.median_us / winner.0),
-            algorithm: fastest.algorithm.clone(),
-            all: if libraries.len() > 1 { libraries.to_vec() } else { Vec::new() },
-        })
-    }
-}
-
-impl StoredBaseline {
-    /// The time of the library where it chooses the algorithm itself: that of cuBLAS where it was measured.
-    pub fn own_choice(&self) -> Micros {
-        let own = self.all.iter().find(|library| library.name == "cuBLAS");
-        Micros(own.map_or(self.median_us, |library| library.median_us))
-    }
-}
-
-impl LibraryTime {
-    /// The time of the library `name`.
-    pub fn new(name: impl Into<String>, median: Micros) -> Self {
-        let algorithm = LibraryAlgorithm::new();
-        Self { name: name.into(), median_us: round_us(median), algorithm }
     }
 }

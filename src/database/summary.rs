@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::figures::round_us;
 use super::{
     DatabaseError, LibraryTime, Provenance, Record, ReplacePolicy, StoreOutcome, StoredConditions,
     StoredConfidence, StoredFinalist, Winner, record_winner,
@@ -124,10 +125,8 @@ impl ResultOrigin {
 
 impl From<&BaselineTime> for LibraryTime {
     fn from(baseline: &BaselineTime) -> Self {
-        Self {
-            algorithm: baseline.algorithm.clone().unwrap_or_default(),
-            ..Self::new(&baseline.name, baseline.measurement.median())
-        }
+        let (name, median_us) = (baseline.name.clone(), round_us(baseline.measurement.median()));
+        Self { name, median_us, algorithm: baseline.algorithm.clone().unwrap_or_default() }
     }
 }
 

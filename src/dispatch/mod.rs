@@ -3,7 +3,7 @@
 //! nothing.
 //!
 //! [`TimeTable`] holds the times. [`cover()`] finds the smallest set of kernels with a small enough
-//! loss. [`DispatchNode::fit`] grows the tree. [`Dispatch::of`] combines both and reports the loss
+//! loss. `tree` grows the tree. [`Dispatch::of`] combines both and reports the loss
 //! on held-out shapes.
 
 mod cover;
@@ -14,6 +14,6 @@ mod tests;
 mod tree;
 
 pub use cover::{CoverError, CoverGoal, KernelCover, cover};
+pub use gemm_tune_runtime::dispatch_tree::{Dimension, DispatchNode};
 pub use set::{Dispatch, DispatchLoss};
 pub use table::{DispatchKernel, SCHEMA, TimeTable, TimeTableError};
-pub use tree::{Dimension, DispatchNode};

@@ -4,9 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use super::cover::{CoverError, CoverGoal, cover, percent};
 use super::table::{DispatchKernel, SCHEMA, TimeTable};
-use super::tree::DispatchNode;
+use super::tree::fit_tree;
 use crate::database::StoredPattern;
 use crate::model::Shape;
+use gemm_tune_runtime::dispatch_tree::DispatchNode;
 
 /// Folds of the cross-validation.
 const FOLDS: usize = 10;
@@ -83,7 +84,7 @@ impl Dispatch {
         let covered = cover(table, wanted)?;
         let set = &covered.kernels;
         let all: Vec<usize> = (0..table.shapes.len()).collect();
-        let tree = DispatchNode::fit(table, &all, set);
+        let tree = fit_tree(table, &all, set);
         let regret = |tree: &DispatchNode, shape: usize| {
             let chosen = tree.order(&table.shapes[shape]);
             let mut times = chosen.iter().filter_map(|kernel| table.time(shape, set[*kernel]));
@@ -94,7 +95,7 @@ impl Dispatch {
             .flat_map(|fold| {
                 let (out, rest): (Vec<usize>, Vec<usize>) =
                     all.iter().partition(|shape| *shape % folds == fold);
-                let tree = DispatchNode::fit(table, &rest, set);
+                let tree = fit_tree(table, &rest, set);
                 out.into_iter().map(move |shape| (tree.clone(), shape))
             })
             .map(|(tree, shape)| regret(&tree, shape))

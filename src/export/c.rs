@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::bundle::{Artifact, ExportedKernel, names, sha256};
+use super::bundle::{Artifact, ExportedKernel, names};
 use super::c_build::{HEADER, build_files};
 use super::c_images::{arrays, image_table};
 use super::c_library::{LibraryTables, TABLES, with_or_without};
@@ -20,6 +20,7 @@ use crate::model::problem::{MAX_BATCH, MAX_EXTENT, MAX_OPERAND_BYTES};
 use crate::quote;
 use crate::space::Formula;
 use crate::space::formula::{Language, OPEN};
+use gemm_tune_runtime::opening::sha256;
 
 /// The C source in the order of its parts: each uses those before it. Those of the library are marked.
 const SOURCE: [(bool, &str); 22] = [

@@ -9,7 +9,7 @@ use crate::lookup::Question;
 use crate::model::{
     Configuration, Device, LaunchPlan, Micros, Problem, ProblemPattern, Shape, Storage,
 };
-use crate::predict::TimeFormula;
+use crate::predict::{TimeFormula, time_formula};
 use crate::render::{RenderError, Templates, render_stored};
 use crate::space::formula::{Bound, OPEN, Solver, open_values};
 use crate::space::{Family, Legality, OutdatedConfiguration};
@@ -118,7 +118,7 @@ impl KernelDraft {
             return Err(DraftError::Changed(record.family.clone()));
         }
         let configuration = family.completed(record.configuration())?;
-        let expectation = TimeFormula::of(
+        let expectation = time_formula(
             (family, &configuration),
             &problem,
             (source.device, record.resources.occupancy),
@@ -158,8 +158,7 @@ impl KernelDraft {
             bound = bound.of_one_problem(&open);
         }
         // Without a record, a very long time: the kernel is used only where no other one serves.
-        let expectation =
-            TimeFormula::of((family, &configuration), problem, (device, None), UNKNOWN);
+        let expectation = time_formula((family, &configuration), problem, (device, None), UNKNOWN);
         Ok(Self {
             problem: *problem,
             record: None,

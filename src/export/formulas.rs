@@ -6,7 +6,7 @@ use super::draft::KernelDraft;
 use super::selection::{fit_samples, patterns};
 use crate::lookup::{Lookup, Question};
 use crate::model::Problem;
-use crate::predict::FormulaSample;
+use crate::predict::{FormulaSample, fitted_to};
 
 /// Rounds in which formulas are balanced, and the share of a loss that is corrected in the first.
 const ROUNDS: u32 = 200;
@@ -38,7 +38,7 @@ pub(super) fn fit(drafts: &mut [KernelDraft], lookup: &Lookup, sms: u32) {
                 Some(FormulaSample { shape, batch, us: (*us)?, best_us: *best_us })
             });
             let samples: Vec<FormulaSample> = samples.collect();
-            draft.expectation = draft.expectation.fitted(&samples, sms);
+            draft.expectation = fitted_to(&draft.expectation, &samples, sms);
         });
     }
 }

@@ -16,7 +16,6 @@ mod formulas;
 mod json;
 mod kernel_tuner;
 mod left_out;
-mod manifest;
 mod python;
 mod rust;
 mod selection;
@@ -28,19 +27,18 @@ mod tests;
 mod wisdom;
 
 pub use self::csv::csv;
-pub use bundle::{
-    Artifact, BundleError, CHECKSUMS, ExportedKernel, MANIFEST, bundle, open_bundle, seal,
-};
+pub use bundle::{Artifact, ExportedKernel, bundle, seal};
 pub use c::c;
 pub use c_build::{LIBRARY_COMMANDS, SHARED_LIBRARY_COMMAND, STATIC_LIBRARY};
 pub use draft::{DraftError, ExportSource, KernelDraft};
-pub use json::json;
-pub use kernel_tuner::kernel_tuner;
-pub use left_out::{LeftOut, UnfitKernels, reasons};
-pub use manifest::{
+pub use gemm_tune_runtime::manifest::{
     BundledDevice, BundledFile, BundledFiles, BundledKernel, BundledLaunch, BundledMap,
     BundledWorkspace, LaunchFormulas, Manifest,
 };
+pub use gemm_tune_runtime::opening::{BundleError, CHECKSUMS, MANIFEST, open_bundle};
+pub use json::json;
+pub use kernel_tuner::kernel_tuner;
+pub use left_out::{LeftOut, UnfitKernels, reasons};
 pub use python::{LIBRARY, TRACE_MODULE, python};
 pub use rust::rust;
 pub use selection::{classes, for_any_shape, of_dispatch};

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::bundle::{Artifact, ExportedKernel, sha256, unused_name};
+use super::bundle::{Artifact, ExportedKernel, unused_name};
 use super::left_out::UnfitKernels;
 use super::source::{
     argument_places, fill, map_row, map_sizes, operand_operations, place, sizes, unfit,
@@ -15,6 +15,7 @@ use crate::model::{Dtype, EpilogueOp, ProblemPattern};
 use crate::quote;
 use crate::space::Formula;
 use crate::space::formula::{Language, OPEN};
+use gemm_tune_runtime::opening::sha256;
 
 /// The method that encodes tensor maps.
 const ENCODING: &str = include_str!("artifact/gemm_tuned_maps.rs.txt");

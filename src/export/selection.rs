@@ -7,7 +7,7 @@ use crate::database::Record;
 use crate::dispatch::{Dispatch, DispatchNode};
 use crate::lookup::{Answer, AnswerSource, Lookup, Question};
 use crate::model::{Configuration, Problem, Shape, Storage};
-use crate::predict::{DrawLimits, TimeFormula, draw};
+use crate::predict::{DrawLimits, draw, time_formula};
 
 /// Extents of the problems for which lookup selects kernels for any shape: one or a few rows, less
 /// than a tile, a few tiles, many.
@@ -92,7 +92,7 @@ fn selected(chosen: &[KernelDraft], lookup: &Lookup, source: ExportSource<'_>) -
         let occupancy = occupancy.and_then(|record| record.resources.occupancy);
         let expectation = answer.predicted.map(|time| {
             let kernel = (answer.family, answer.configuration);
-            TimeFormula::of(kernel, &question.problem, (source.device, occupancy), time)
+            time_formula(kernel, &question.problem, (source.device, occupancy), time)
         });
         made.push(KernelDraft { expectation: expectation.unwrap_or(draft.expectation), ..draft });
     }

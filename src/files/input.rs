@@ -1,25 +1,19 @@
 //! Reads input files: regular files only, up to a limit, without blocking.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use rustix::fs::OFlags;
+use gemm_tune_runtime::regular_file;
 
-use super::kind::{FileKind, InputKind};
+use super::kind::InputKind;
 
 /// Opens a regular file within its limit. Links are followed.
 ///
 /// # Errors
 /// Anything else than a regular file, and a file above the limit, which the error names.
 pub fn open(path: &Path, kind: InputKind) -> io::Result<File> {
-    // Before opening, which has effects on some devices.
-    refuse_special(&fs::metadata(path)?)?;
-    // Another process may have put a FIFO there since: opening one for reading would wait.
-    let file = OpenOptions::new().read(true).custom_flags(flags(OFlags::NONBLOCK)).open(path)?;
-    let metadata = file.metadata()?;
-    refuse_special(&metadata)?;
+    let (file, metadata) = regular_file::open(path)?;
     if metadata.len() > kind.max_bytes() {
         return Err(kind.too_large());
     }
@@ -57,22 +51,10 @@ pub(super) fn read_open(file: &File, kind: InputKind) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-pub(super) fn refuse_special(metadata: &fs::Metadata) -> io::Result<()> {
-    match FileKind::of(metadata.file_type()) {
-        None => Ok(()),
-        // In the words of the system.
-        Some(FileKind::Folder) => Err(rustix::io::Errno::ISDIR.into()),
-        Some(kind) => Err(kind.refused()),
-    }
-}
-
-/// Flags to open a file with, besides those of [`OpenOptions`].
-pub(super) fn flags(flags: OFlags) -> i32 {
-    (flags | OFlags::NOCTTY).bits().cast_signed()
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

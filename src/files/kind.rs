@@ -1,9 +1,9 @@
-//! Kinds of files, for messages and limits.
+//! Kinds of input files, for messages and limits.
 
 use std::fmt;
-use std::fs::FileType;
 use std::io;
-use std::os::unix::fs::FileTypeExt as _;
+
+use gemm_tune_runtime::regular_file;
 
 /// What a file is for, with the largest size that is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,8 +24,6 @@ pub enum InputKind {
     Template,
     /// A table of times, or a dispatch set.
     Dispatch,
-    /// A file of a bundle, its manifest included: more than any cubin.
-    Bundle,
     /// A trace of a program's products.
     Trace,
     /// A log of a tool.
@@ -42,7 +40,7 @@ impl InputKind {
         match self {
             Self::Shapes | Self::SearchSpace | Self::Template => 16 << 20,
             Self::Log | Self::Dispatch | Self::LearnedModel | Self::Trace => 256 << 20,
-            Self::Bundle | Self::CacheEntry => 256 << 20,
+            Self::CacheEntry => 256 << 20,
             Self::Package => 512 << 20,
             Self::Database | Self::Journal | Self::RecordedSpace => 1 << 30,
         }
@@ -50,9 +48,7 @@ impl InputKind {
 
     /// The error for a longer file.
     pub fn too_large(self) -> io::Error {
-        let limit = self.max_bytes() >> 20;
-        let message = format!("it is larger than {limit} MiB, the limit of {self}");
-        io::Error::new(io::ErrorKind::FileTooLarge, message)
+        regular_file::too_large(self.max_bytes(), &self.to_string())
     }
 }
 
@@ -67,62 +63,10 @@ impl fmt::Display for InputKind {
             Self::SearchSpace => "a search space",
             Self::Template => "a template",
             Self::Dispatch => "a dispatch set",
-            Self::Bundle => "a file of a bundle",
             Self::Trace => "a trace",
             Self::Log => "a log",
             Self::CacheEntry => "an entry of the compile cache",
             Self::Package => "a package",
-        })
-    }
-}
-
-/// What stands at a path, where it is no regular file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FileKind {
-    /// A folder.
-    Folder,
-    /// A symbolic link.
-    Link,
-    /// A FIFO or a pipe.
-    Fifo,
-    /// A socket.
-    Socket,
-    /// A character or block device.
-    Device,
-}
-
-impl FileKind {
-    /// What a file type is; `None` for a regular file.
-    pub(super) fn of(kind: FileType) -> Option<Self> {
-        if kind.is_file() {
-            None
-        } else if kind.is_dir() {
-            Some(Self::Folder)
-        } else if kind.is_symlink() {
-            Some(Self::Link)
-        } else if kind.is_fifo() {
-            Some(Self::Fifo)
-        } else if kind.is_socket() {
-            Some(Self::Socket)
-        } else {
-            Some(Self::Device)
-        }
-    }
-
-    /// The error for it in place of a regular file.
-    pub(super) fn refused(self) -> io::Error {
-        io::Error::new(io::ErrorKind::InvalidInput, format!("it is {self}, not a regular file"))
-    }
-}
-
-impl fmt::Display for FileKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Folder => "a folder",
-            Self::Link => "a symbolic link",
-            Self::Fifo => "a FIFO",
-            Self::Socket => "a socket",
-            Self::Device => "a device",
         })
     }
 }

@@ -12,9 +12,10 @@ mod output;
 mod shared;
 mod trust;
 
+pub use gemm_tune_runtime::regular_file::FileKind;
 pub use gzip::{decompressed, first_line, read_decompressed};
 pub use input::{open, read, read_text};
-pub use kind::{FileKind, InputKind};
+pub use kind::InputKind;
 pub use output::{OutputFile, replace};
 pub use shared::{GrowingFile, LockFile};
 pub use trust::{Distrust, check_owner, make_private, trusted};

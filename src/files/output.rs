@@ -10,8 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use tempfile::Builder;
 
-use super::input::{flags, refuse_special};
-use super::kind::FileKind;
+use gemm_tune_runtime::regular_file::{FileKind, flags, refuse_special};
 
 /// A file to write: a regular file or a free name, and its folder.
 #[derive(Debug, Clone, PartialEq, Eq)]

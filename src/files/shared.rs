@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-use super::input::{flags, read_open, refuse_special};
-use super::kind::{FileKind, InputKind};
+use gemm_tune_runtime::regular_file::{FileKind, flags, refuse_special};
+
+use super::input::read_open;
+use super::kind::InputKind;
 use super::output::check_folder;
 
 /// A lock between processes, held from [`LockFile::take`] until it is dropped. Its file stays: a lock on a file that is

@@ -9,11 +9,11 @@ use std::rc::Rc;
 
 use cudarc::driver::sys;
 
-use super::cubin::check_cubin;
-use super::driver::{describe, device_count, pci_bus_id};
+use gemm_tune_runtime::gpu::{Stream, check_cubin, describe};
+
+use super::driver::{device_count, pci_bus_id};
 use super::error::{GpuError, check};
 use super::nvml::Sensors;
-use super::stream::Stream;
 use crate::model::Device;
 
 /// An opened GPU: its primary context, current on this thread, and the one stream for all work. A

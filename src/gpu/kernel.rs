@@ -7,10 +7,10 @@ use std::rc::Rc;
 use cudarc::driver::sys;
 use cudarc::driver::sys::CUfunction_attribute as Attribute;
 
+use gemm_tune_runtime::gpu::{EncodedMap, KernelArgument, LoadedFunction, encode, figure};
+
 use super::context::{CudaDevice, LoadedCubin};
 use super::error::{GpuError, check};
-use super::function::{KernelArgument, LoadedFunction, figure};
-use super::tensor_map::{EncodedMap, encode};
 use crate::model::{LaunchShape, PlacedMap};
 
 /// A loaded cubin. Its kernels, and graphs that launch them, keep it loaded.
@@ -60,7 +60,9 @@ impl CudaDevice {
         maps: &[EncodedMap],
     ) -> Result<(), GpuError> {
         let stream = self.context.stream;
-        kernel.function.launch(stream, shape, arguments, maps)?;
+        // SAFETY: the kernel keeps its image loaded in this context, whose stream it is. Addresses are the caller's:
+        // Rust's guarantees end at a launch (see the room's description).
+        unsafe { kernel.function.launch(stream, shape, arguments, maps)? };
         if let Some(images) = self.context.captured.borrow_mut().as_mut() {
             images.push(Rc::clone(&kernel.image));
         }
@@ -76,8 +78,10 @@ impl GpuModule {
     /// [`GpuError::NoEntry`]; [`GpuError::Arguments`] for a kernel of more than 64 parameters;
     /// [`GpuError::Call`].
     pub fn kernel(&self, entry: &str) -> Result<GpuKernel, GpuError> {
-        let function = LoadedFunction::find(self.0.handle, entry)?;
-        let figure = |attribute| figure(function.handle, attribute);
+        // SAFETY: the module is loaded, and the kernel keeps it so.
+        let function = unsafe { LoadedFunction::find(self.0.handle, entry)? };
+        // SAFETY: as above.
+        let figure = |attribute| unsafe { figure(function.handle, attribute) };
         Ok(GpuKernel {
             image: Rc::clone(&self.0),
             registers: figure(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)?,

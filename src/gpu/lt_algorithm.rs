@@ -5,11 +5,10 @@
 
 use cudarc::cublaslt::sys;
 use cudarc::cublaslt::sys::cublasLtMatmulAlgoConfigAttributes_t as Attribute;
-use indexmap::IndexMap;
 
-/// Numbers of an algorithm by name, in cuBLASLt's own values: the attributes of [`ATTRIBUTES`] that it has, `compute`
-/// (`cublasComputeType_t`), and `workspace_bytes`.
-pub type LibraryAlgorithm = IndexMap<String, u64>;
+/// For cuBLASLt: the attributes of [`ATTRIBUTES`] that an algorithm has, `compute` (`cublasComputeType_t`), and
+/// `workspace_bytes`.
+pub use gemm_tune_runtime::stored::LibraryAlgorithm;
 
 /// Name of the compute type among the numbers.
 pub const COMPUTE: &str = "compute";

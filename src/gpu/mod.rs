@@ -1,7 +1,9 @@
 //! The GPU: CUDA driver, cuBLAS and cuBLASLt as baselines, and sensors through NVML.
 //!
 //! The only room that uses cudarc, and with `compile/nvrtc.rs` the only one with `unsafe`. It
-//! handles devices, memory, kernels, graphs and cuBLAS, and no configurations.
+//! handles devices, memory, kernels, graphs and cuBLAS, and no configurations. What programs that
+//! run bundles need too is in their crate: functions, launches, tensor maps, errors of the driver,
+//! and [`ForeignContext`].
 //!
 //! Everything but [`ForeignContext`] is for the GPU worker: a process with one thread, one GPU and
 //! one stream. A faulty kernel permanently breaks the CUDA context of its process. The worker is
@@ -20,13 +22,10 @@
 
 mod column_major;
 mod context;
-mod cubin;
 mod cublas;
 mod cublas_lt;
 mod driver;
 mod error;
-mod foreign;
-mod function;
 mod kernel;
 mod library_call;
 mod lt_algorithm;
@@ -34,19 +33,17 @@ mod lt_descriptors;
 mod lt_numbers;
 mod memory;
 mod nvml;
-mod stream;
-mod tensor_map;
 mod timing;
 
 pub use context::CudaDevice;
-#[doc(hidden)]
-pub use cubin::check_cubin;
 pub use cublas::Cublas;
 pub use cublas_lt::CublasLtPlan;
 pub use driver::device_count;
-pub use error::GpuError;
-pub use foreign::{ForeignBuffer, ForeignContext, ForeignKernel};
-pub use function::KernelArgument;
+#[doc(hidden)]
+pub use gemm_tune_runtime::gpu::check_cubin;
+pub use gemm_tune_runtime::gpu::{
+    EncodedMap, ForeignBuffer, ForeignContext, ForeignKernel, GpuError, KernelArgument, Stream,
+};
 pub use kernel::{GpuKernel, GpuModule};
 pub use library_call::LibraryOperands;
 pub use lt_algorithm::{
@@ -56,6 +53,4 @@ pub use lt_algorithm::{
 pub use lt_numbers::LibraryNumbers;
 pub use memory::DeviceBuffer;
 pub use nvml::{SensorReading, Sensors, installed_gpus};
-pub use stream::Stream;
-pub use tensor_map::EncodedMap;
 pub use timing::{CudaEvent, CudaGraph};

@@ -68,6 +68,22 @@ impl EpilogueOp {
     }
 }
 
+/// Addresses of the operands of an epilogue, by operation; 0 for those that it has not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct EpilogueAddresses([u64; EpilogueOp::ALL.len()]);
+
+impl EpilogueAddresses {
+    /// The address of an operation's operand.
+    pub fn of(&self, operation: EpilogueOp) -> u64 {
+        self.0[operation as usize]
+    }
+
+    /// Sets the address of an operation's operand.
+    pub fn set(&mut self, operation: EpilogueOp, address: u64) {
+        self.0[operation as usize] = address;
+    }
+}
+
 /// Operations in the order in which they are applied, each at most once. Written `bias,gelu`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
 #[serde(into = "String")]

@@ -24,7 +24,7 @@ pub mod word;
 pub use configuration::{Configuration, Value};
 pub use device::{ComputeCapability, Device};
 pub use diagnostic::{Diagnostic, LocatedFailure};
-pub use epilogue::{Epilogue, EpilogueError, EpilogueOp};
+pub use epilogue::{Epilogue, EpilogueAddresses, EpilogueError, EpilogueOp};
 pub use floor::floor;
 pub use gemm_type::{Compute, Dtype, GemmType, GemmTypeError};
 pub use launch::{Argument, KernelLaunch, LaunchPlan, LaunchShape, STANDARD_ARGUMENTS, Workspace};

@@ -33,6 +33,7 @@ pub use family_predictor::FamilyPredictor;
 pub use features::{KernelFeatures, ProblemFeatures};
 pub use forecast::Forecast;
 pub(crate) use forecast::SERIOUS;
+pub use gemm_tune_runtime::time_formula::{CAUTION, TimeFormula};
 pub use landmarks::{
     Landmark, LandmarkErrors, LandmarkModel, LocalErrors, LogErrors, ProblemPosition,
 };
@@ -44,7 +45,7 @@ pub use library_model::{
 };
 pub use predictor::{PredictedTime, PredictionSource, Predictor};
 pub use tensor_cores::modelled_error_percent;
-pub use time_formula::{CAUTION, FormulaSample, TimeFormula, launch_time};
+pub use time_formula::{FormulaSample, fitted_to, launch_time, time_formula};
 pub use training::ProblemTimes;
 pub(crate) use transfer::point;
 

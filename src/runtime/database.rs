@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::catalogue::{Catalogue, SelectedKernel, SelectedLaunch};
-use super::error::RuntimeError;
+use gemm_tune_runtime::{Catalogue, RuntimeError, SelectedKernel, SelectedLaunch};
+
 use crate::compile::{Compile, CompileRequest};
 use crate::lookup::{Lookup, Question};
 use crate::model::Device;
@@ -31,11 +31,12 @@ impl DatabaseKernels {
 
 impl Catalogue for DatabaseKernels {
     fn choose(&self, question: &Question) -> Result<SelectedKernel, RuntimeError> {
-        let answer = self.lookup.answer(question)?;
+        let answer = self.lookup.answer(question).map_err(RuntimeError::of_source)?;
         let Question { problem, storage, .. } = question;
         let (family, configuration) = (answer.family, answer.configuration);
         let rendered =
-            render_stored(family, &self.templates, configuration, problem, storage, &self.device)?;
+            render_stored(family, &self.templates, configuration, problem, storage, &self.device)
+                .map_err(RuntimeError::of_source)?;
         let plan = rendered.plan;
         let launches: Vec<SelectedLaunch> = plan
             .kernels
@@ -65,6 +66,6 @@ impl Catalogue for DatabaseKernels {
         let source = chosen.source.clone().unwrap_or_default();
         let name = "gemm.cu".to_owned();
         let request = CompileRequest { source, name, options: Vec::new() };
-        Ok(self.compiler.compile(&request)?.image)
+        Ok(self.compiler.compile(&request).map_err(RuntimeError::of_source)?.image)
     }
 }

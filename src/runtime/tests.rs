@@ -1,12 +1,13 @@
 //! Selection, caching and argument passing, with a driver that records its calls.
 
+#![expect(unsafe_code, reason = "operands are addresses")]
+
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use indexmap::IndexMap;
 
-use super::prepared::ArgumentSource;
 use super::*;
 use crate::compile::compiler::ImageOrigin;
 use crate::compile::{Compile, CompileError, CompileRequest, Compiled};
@@ -28,6 +29,7 @@ struct RecordingDriver {
     launched: Mutex<Vec<Launched>>,
     allocated: Mutex<Vec<u64>>,
     copied: Mutex<Vec<RowsToCopy>>,
+    filled: Mutex<Vec<RowsToFill>>,
     next: AtomicU64,
     /// Bytes that an allocation may have at most, above 0.
     memory: AtomicU64,
@@ -49,7 +51,7 @@ impl Driver for &RecordingDriver {
         Ok(*map)
     }
 
-    fn launch(
+    unsafe fn launch(
         &self,
         stream: Stream,
         kernel: &String,
@@ -62,8 +64,13 @@ impl Driver for &RecordingDriver {
         Ok(())
     }
 
-    fn copy_rows(&self, _: Stream, rows: &RowsToCopy) -> Result<(), GpuError> {
+    unsafe fn copy_rows(&self, _: Stream, rows: &RowsToCopy) -> Result<(), GpuError> {
         self.copied.lock().unwrap().push(*rows);
+        Ok(())
+    }
+
+    unsafe fn fill_rows(&self, _: Stream, rows: &RowsToFill) -> Result<(), GpuError> {
+        self.filled.lock().unwrap().push(*rows);
         Ok(())
     }
 
@@ -98,6 +105,16 @@ impl Compile for Counting {
     }
 }
 
+fn gemm<C: Catalogue>(
+    runtime: &Runtime<C, &RecordingDriver>,
+    stream: Stream,
+    problem: &Problem,
+    operands: &GemmOperands,
+) -> Result<(), RuntimeError> {
+    // SAFETY: the driver records launches; nothing accesses an address.
+    unsafe { runtime.gemm(stream, problem, operands) }
+}
+
 fn families(names: &[&str]) -> Vec<Family> {
     let all = Families::built_in().unwrap();
     names.iter().map(|name| all.get(name).unwrap().clone()).collect()
@@ -128,7 +145,7 @@ fn a_kernel_is_compiled_and_loaded_once_for_all_threads() {
                 for shape in ["64x64x64", "100x30x7"] {
                     let problem = problem(shape);
                     let operands = GemmOperands::packed(&problem, 256, 512, 1024);
-                    runtime.gemm(Stream::default(), &problem, &operands).unwrap();
+                    gemm(&runtime, Stream::default(), &problem, &operands).unwrap();
                 }
             });
         }
@@ -156,7 +173,7 @@ fn kernels_get_the_arguments_of_the_convention() {
         ..GemmOperands::packed(&problem, 0, 0, 0)
     };
     let stream = Stream::from_raw(std::ptr::without_provenance_mut(64));
-    runtime.gemm(stream, &problem, &operands).unwrap();
+    gemm(&runtime, stream, &problem, &operands).unwrap();
     let launched = driver.launched.lock().unwrap();
     let (on, entry, LaunchShape { grid, .. }, arguments, _) = &launched[0];
     use KernelArgument::{F32, I32, I64, Pointer};
@@ -179,7 +196,7 @@ fn workspaces_grow_on_demand_and_belong_to_a_stream() {
     let (small, large) = (problem("64x64x4096"), problem("128x64x4096"));
     for (stream, problem) in [(one, small), (one, large), (one, small), (other, small)] {
         let operands = GemmOperands::packed(&problem, 256, 256, 256);
-        runtime.gemm(stream, &problem, &operands).unwrap();
+        gemm(&runtime, stream, &problem, &operands).unwrap();
     }
     let allocated = driver.allocated.lock().unwrap();
     let [first, second, third] = allocated[..] else { panic!("{allocated:?}") };
@@ -204,7 +221,7 @@ fn where_memory_is_missing_a_kernel_that_needs_none_is_used() {
     let call = |stream: Stream, shape: &str| {
         let problem = problem(shape);
         let operands = GemmOperands::packed(&problem, 256, 256, 256);
-        runtime.gemm(stream, &problem, &operands).unwrap();
+        gemm(&runtime, stream, &problem, &operands).unwrap();
         entries()
     };
     let small = call(one, "64x64x4096");
@@ -235,19 +252,72 @@ fn what_kernels_cannot_take_is_refused_before_a_launch() {
         (own, GemmOperands { lda: (1 << 32) + 64, ..packed }, "lda is 4294967360"),
         (large(3_000_000_000), packed, "M is 3000000000"),
         (large((1 << 31) - 4095), packed, "M is 2147479553: kernels take 1 to 2147479552"),
-        (Problem { shape: Shape { k: 0, ..own.shape }, ..own }, packed, "K is 0"),
         (whole, GemmOperands { alpha: 1.5, ..packed }, "alpha is 1.5: give a whole number"),
         (whole, GemmOperands { beta: 3e9, ..packed }, "beta is 3000000000"),
     ] {
-        let error = runtime.gemm(Stream::default(), &problem, &operands).unwrap_err().to_string();
+        let error = gemm(&runtime, Stream::default(), &problem, &operands).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
     }
     // Without elements of D nothing is done, whatever the addresses are.
     let nowhere = GemmOperands { a: 0, b: 0, d: 0, ..packed };
     for nothing in [large(0), Problem { batch: 0, ..own }] {
-        runtime.gemm(Stream::default(), &nothing, &nowhere).unwrap();
+        gemm(&runtime, Stream::default(), &nothing, &nowhere).unwrap();
     }
     assert!(driver.launched.lock().unwrap().is_empty());
+}
+
+#[test]
+fn a_k_or_an_alpha_of_0_fills_copies_or_multiplies_zeros() {
+    let driver = RecordingDriver::default();
+    let runtime = Runtime::new(kernels(&["naive"], &Arc::default()), &driver);
+    let own = Problem { batch: 2, ..problem("8x6x4") };
+    let empty = Problem { shape: Shape { k: 0, ..own.shape }, ..own };
+    let call = |problem: &Problem, operands: &GemmOperands| {
+        gemm(&runtime, Stream::default(), problem, operands).unwrap();
+        let take = |rows: &Mutex<Vec<RowsToFill>>| std::mem::take(&mut *rows.lock().unwrap());
+        let copied = std::mem::take(&mut *driver.copied.lock().unwrap());
+        (take(&driver.filled), copied, std::mem::take(&mut *driver.launched.lock().unwrap()))
+    };
+    // A and B are not read: no address is needed.
+    let plain = GemmOperands { ldd: 7, ..GemmOperands::packed(&own, 0, 0, 1024) };
+    let zeros = RowsToFill { to: (1024, 28), width: 24, rows: 16 };
+    let separate = Some(SeparateC { address: 2048, ldc: 9 });
+    let rows_of_c = RowsToCopy { from: (2048, 36), to: (1024, 28), width: 24, rows: 16 };
+    for (problem, alpha) in [(empty, 1.0), (empty, f64::NAN), (own, 0.0), (own, -1e-60)] {
+        let plain = GemmOperands { alpha, ..plain };
+        assert_eq!(call(&problem, &plain), (vec![zeros], vec![], vec![]));
+        let with_c = GemmOperands { c: separate, ..plain };
+        assert_eq!(call(&problem, &with_c), (vec![zeros], vec![], vec![]), "beta is 0");
+        let with_c = GemmOperands { beta: 1.0, ..with_c };
+        assert_eq!(call(&problem, &with_c), (vec![], vec![rows_of_c], vec![]));
+        let in_place = GemmOperands { beta: 1.0, ..plain };
+        assert_eq!(call(&problem, &in_place), (vec![], vec![], vec![]), "D is C");
+        assert_eq!(runtime.warm_up(&problem, &in_place).unwrap(), "nothing");
+
+        let scaled = GemmOperands { beta: 0.5, ..with_c };
+        let (filled, copied, launched) = call(&problem, &scaled);
+        let [RowsToFill { to: (address, _), width, rows: 1 }] = filled[..] else { panic!() };
+        assert_eq!((width, copied), (4096, vec![rows_of_c]), "2 products of 8x64 elements");
+        use KernelArgument::{F32, I32, I64, Pointer};
+        let expected = [
+            [Pointer(address), Pointer(address), Pointer(1024), I32(8), I32(6)],
+            [I32(64), I32(2), I32(64), I32(6), I32(7)],
+            [I64(512), I64(384), I64(56), F32(1.0), F32(0.5)],
+        ];
+        assert_eq!(launched[0].3, expected.concat());
+        assert!(runtime.warm_up(&problem, &scaled).unwrap().starts_with("naive"));
+    }
+    let far = GemmOperands { d: 1026, ..plain };
+    let error = gemm(&runtime, Stream::default(), &empty, &far).unwrap_err().to_string();
+    assert!(error.contains("aligned to 2 bytes"), "{error}");
+    let short = GemmOperands { ldd: 5, ..plain };
+    let error = gemm(&runtime, Stream::default(), &empty, &short).unwrap_err().to_string();
+    assert!(error.contains("ldc is 5: rows of C have 6"), "{error}");
+    driver.memory.store(1, Ordering::SeqCst);
+    let scaled = GemmOperands { beta: 0.5, ..plain };
+    let stream = Stream::from_raw(std::ptr::without_provenance_mut(8));
+    let error = gemm(&runtime, stream, &empty, &scaled).unwrap_err().to_string();
+    assert!(error.contains("no kernel for 8x6x0"), "{error}");
 }
 
 #[test]
@@ -270,7 +340,7 @@ fn operands_of_an_epilogue_and_a_separate_c_reach_the_driver() {
         epilogue,
         ..GemmOperands::packed(&problem, 256, 512, 1024)
     };
-    runtime.gemm(Stream::default(), &problem, &whole).unwrap();
+    gemm(&runtime, Stream::default(), &problem, &whole).unwrap();
     let launched = std::mem::take(&mut *driver.launched.lock().unwrap());
     let operands = [4100, 8192].map(KernelArgument::Pointer);
     assert!(launched[0].3.ends_with(&operands), "{launched:?}");
@@ -279,7 +349,7 @@ fn operands_of_an_epilogue_and_a_separate_c_reach_the_driver() {
     // C is not read, or is D.
     let same = Some(SeparateC { address: 1024, ldc: 7 });
     for operands in [GemmOperands { beta: 0.0, ..whole }, GemmOperands { c: same, ..whole }] {
-        runtime.gemm(Stream::default(), &problem, &operands).unwrap();
+        gemm(&runtime, Stream::default(), &problem, &operands).unwrap();
     }
     assert!(driver.copied.lock().unwrap().is_empty());
     let (without, odd) = (addresses(4100, 0), addresses(4098, 8192));
@@ -294,7 +364,7 @@ fn operands_of_an_epilogue_and_a_separate_c_reach_the_driver() {
         (GemmOperands { c: over_d, ..whole }, "C is at 1024 with rows of 9 elements"),
         (GemmOperands { c: short, ..whole }, "C is at 2048 with rows of 5 elements"),
     ] {
-        let error = runtime.gemm(Stream::default(), &problem, &operands).unwrap_err().to_string();
+        let error = gemm(&runtime, Stream::default(), &problem, &operands).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
     }
 }
@@ -306,7 +376,7 @@ fn prepared_problems_are_bounded() {
     for m in 1..=9000 {
         let problem = Problem::new(Shape { m, n: 8, k: 8 }, Dtype::F32);
         let operands = GemmOperands::packed(&problem, 256, 512, 1024);
-        runtime.gemm(Stream::default(), &problem, &operands).unwrap();
+        gemm(&runtime, Stream::default(), &problem, &operands).unwrap();
         assert!(runtime.prepared_problems() <= 4096);
     }
     assert_eq!(driver.loads.load(Ordering::SeqCst), 1, "kernels stay loaded");
@@ -325,7 +395,7 @@ fn addresses_and_rows_decide_between_kernels() {
     assert!(name(&odd).contains("VEC=1"));
     assert!(name(&GemmOperands { a: 260, ..aligned }).contains("VEC=1"));
     let short = GemmOperands { lda: 1000, ..aligned };
-    let error = runtime.gemm(Stream::default(), &problem, &short).unwrap_err();
+    let error = gemm(&runtime, Stream::default(), &problem, &short).unwrap_err();
     assert!(error.to_string().contains("lda is 1000: rows of A have 1024"), "{error}");
 }
 
@@ -348,10 +418,9 @@ fn tensor_maps_are_encoded_once_for_each_set_of_operands() {
     let as_it_lies = Problem { layout: Layout::Tn, ..problem("64x96x4096") };
     let own = GemmOperands { lda: 68, ..GemmOperands::packed(&as_it_lies, 256, 512, 768) };
     let other = GemmOperands { b: 1 << 20, ..own };
-    let twice = [ArgumentSource::Map(0), ArgumentSource::Map(1)]
-        .map(|slot| slot.value(&as_it_lies, &own, 0));
+    let twice = [KernelArgument::Map(0), KernelArgument::Map(1)];
     for operands in [own, own, other, own, other] {
-        runtime.gemm(Stream::default(), &as_it_lies, &operands).unwrap();
+        gemm(&runtime, Stream::default(), &as_it_lies, &operands).unwrap();
         let launched = std::mem::take(&mut *driver.launched.lock().unwrap());
         let (.., arguments, maps) = launched.iter().find(|launch| launch.1 == "gemm").unwrap();
         assert!(arguments.ends_with(&twice), "{arguments:?}");
@@ -362,8 +431,7 @@ fn tensor_maps_are_encoded_once_for_each_set_of_operands() {
     assert_eq!(driver.encoded.load(Ordering::SeqCst), 4, "two maps for two sets");
 
     let packed = problem("4096x4096x512");
-    runtime
-        .gemm(Stream::default(), &packed, &GemmOperands::packed(&packed, 256, 512, 768))
+    gemm(&runtime, Stream::default(), &packed, &GemmOperands::packed(&packed, 256, 512, 768))
         .unwrap();
     let launched = std::mem::take(&mut *driver.launched.lock().unwrap());
     let entries: Vec<&str> = launched.iter().map(|launch| launch.1.as_str()).collect();
@@ -378,6 +446,6 @@ fn tensor_maps_are_encoded_once_for_each_set_of_operands() {
     // Far more sets than the cache holds.
     for number in 1..3000 {
         let operands = GemmOperands { d: 256 * number, ..own };
-        runtime.gemm(Stream::default(), &as_it_lies, &operands).unwrap();
+        gemm(&runtime, Stream::default(), &as_it_lies, &operands).unwrap();
     }
 }

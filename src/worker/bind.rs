@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use super::{LaunchArgument, LaunchCommand};
 use crate::cpu::KernelParameter;
-use crate::model::{Argument, Dtype, EpilogueOp, LaunchPlan, Problem};
+use crate::model::{Argument, Dtype, EpilogueAddresses, LaunchPlan, Problem};
 
 impl From<LaunchArgument> for KernelParameter {
     fn from(argument: LaunchArgument) -> Self {
@@ -29,22 +29,6 @@ pub struct OperandAddresses {
     pub c: u64,
     /// Addresses of the operands of the epilogue.
     pub epilogue: EpilogueAddresses,
-}
-
-/// Addresses of the operands of an epilogue, by operation; 0 for those that it has not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct EpilogueAddresses([u64; EpilogueOp::ALL.len()]);
-
-impl EpilogueAddresses {
-    /// The address of an operation's operand.
-    pub fn of(&self, operation: EpilogueOp) -> u64 {
-        self.0[operation as usize]
-    }
-
-    /// Sets the address of an operation's operand.
-    pub fn set(&mut self, operation: EpilogueOp, address: u64) {
-        self.0[operation as usize] = address;
-    }
 }
 
 /// Scalar factors of a product.

@@ -15,7 +15,8 @@ mod protocol;
 mod serve;
 mod session;
 
-pub use bind::{EpilogueAddresses, OperandAddresses, Scalars, UnboundArgument, bind};
+pub use crate::model::EpilogueAddresses;
+pub use bind::{OperandAddresses, Scalars, UnboundArgument, bind};
 pub use commands::{
     Baselines, DeviceConditions, KernelFacts, KernelSetup, LaunchArgument, LaunchCommand,
     LibraryRoutine, LoadedModule, OfferedRoutine, WorkItem,

@@ -47,7 +47,7 @@ struct Crate {
 
 impl Imports {
     /// Reads the graph from files whose paths begin with `src/`.
-    pub(crate) fn of(sources: &[Source]) -> Self {
+    pub(crate) fn of(sources: &[&Source]) -> Self {
         let mut program = Crate::default();
         for (file, source) in sources.iter().enumerate() {
             let module = module_of(&source.path);
@@ -117,7 +117,7 @@ impl Imports {
             "digraph imports {\n  rankdir=LR; node [shape=box, fontsize=10];\n".to_owned();
         let mut folders: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for file in &self.files {
-            let inside = file.strip_prefix("src/").unwrap_or(file);
+            let inside = file.split_once("src/").map_or(file.as_str(), |(_, inside)| inside);
             let room = inside.split_once('/').map_or("", |(room, _)| room);
             folders.entry(room).or_default().push(file);
         }
@@ -178,7 +178,7 @@ impl Tarjan {
 
 /// The module that a file is: `src/space/mod.rs` is `space`, `src/lib.rs` the root.
 fn module_of(path: &str) -> String {
-    let inside = path.strip_prefix("src/").unwrap_or(path);
+    let inside = path.split_once("src/").map_or(path, |(_, inside)| inside);
     let stem = inside.strip_suffix(".rs").unwrap_or(inside);
     match stem {
         "lib" => String::new(),

@@ -1,5 +1,7 @@
 //! A dispatch set from its times to what programs choose by it.
 
+#![expect(unsafe_code, reason = "drivers take addresses")]
+
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +9,7 @@ use std::process::Command;
 use gemm_tune::database::Database;
 use gemm_tune::gpu::{GpuError, KernelArgument, Stream};
 use gemm_tune::model::{Device, Dtype, LaunchShape, PlacedMap, Problem};
-use gemm_tune::runtime::{Bundle, Driver, GemmOperands, RowsToCopy, Runtime};
+use gemm_tune::runtime::{Bundle, Driver, GemmOperands, RowsToCopy, RowsToFill, Runtime};
 use serde_json::{Value, json};
 
 use super::rig::tune;
@@ -30,11 +32,15 @@ impl Driver for Idle {
         Ok(())
     }
 
-    fn copy_rows(&self, _: Stream, _: &RowsToCopy) -> Result<(), GpuError> {
+    unsafe fn copy_rows(&self, _: Stream, _: &RowsToCopy) -> Result<(), GpuError> {
         Ok(())
     }
 
-    fn launch(
+    unsafe fn fill_rows(&self, _: Stream, _: &RowsToFill) -> Result<(), GpuError> {
+        Ok(())
+    }
+
+    unsafe fn launch(
         &self,
         _: Stream,
         (): &(),

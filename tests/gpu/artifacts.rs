@@ -1,5 +1,7 @@
 //! What other programs get: the runtime in a context of the user's, and exported artifacts.
 
+#![expect(unsafe_code, reason = "operands are addresses")]
+
 use std::path::Path;
 use std::process::Command;
 
@@ -117,7 +119,8 @@ fn multiplies(
         let c_alone = Some(SeparateC { address: c_alone, ldc });
         let apart = GemmOperands { d: d_alone, c: c_alone, ..operands };
         for operands in [&operands, &others, &apart] {
-            runtime.gemm(gpu.stream(), &problem, operands)?;
+            // SAFETY: the buffers have the problem's sizes, and live until the device is done.
+            unsafe { runtime.gemm(gpu.stream(), &problem, operands)? };
         }
         gpu.synchronize()?;
         for other in [&elsewhere[2], &separate[1]] {
@@ -199,7 +202,8 @@ fn runtime_is_as_fast(records: &[Record]) -> Result<(), Failed> {
         let launch_all = |gpu: &CudaDevice| {
             for [a, b, c] in sets.iter().cycle().take(count) {
                 let operands = GemmOperands::packed(problem, a.address(), b.address(), c.address());
-                runtime.gemm(gpu.stream(), problem, &operands).unwrap();
+                // SAFETY: the buffers have the problem's sizes, and live until the device is done.
+                unsafe { runtime.gemm(gpu.stream(), problem, &operands).unwrap() };
             }
             Ok(())
         };

@@ -1,6 +1,8 @@
 //! Every class of operands, through a bundle and through lookup: row lengths and addresses that are aligned to 4, 2 or
 //! 1 elements, with memory for workspaces and without. `tests/export/classes.rs` has the same by predictions.
 
+#![expect(unsafe_code, reason = "operands are addresses")]
+
 use std::path::Path;
 
 use gemm_tune::database::Database;
@@ -14,7 +16,7 @@ use gemm_tune::model::{Dtype, LaunchShape, Layout, PlacedMap, Problem, Regime};
 use gemm_tune::predict::{LearnedModel, Predictor};
 use gemm_tune::render::Templates;
 use gemm_tune::runtime::{
-    Bundle, Catalogue, DatabaseKernels, Driver, GemmOperands, RowsToCopy, Runtime,
+    Bundle, Catalogue, DatabaseKernels, Driver, GemmOperands, RowsToCopy, RowsToFill, Runtime,
 };
 use gemm_tune::space::{Families, Family};
 use libtest_mimic::Failed;
@@ -47,11 +49,17 @@ impl Driver for Limited {
         self.context.encode(map)
     }
 
-    fn copy_rows(&self, stream: Stream, rows: &RowsToCopy) -> Result<(), GpuError> {
-        Driver::copy_rows(&self.context, stream, rows)
+    unsafe fn copy_rows(&self, stream: Stream, rows: &RowsToCopy) -> Result<(), GpuError> {
+        // SAFETY: as the caller's.
+        unsafe { self.context.copy_rows(stream, rows) }
     }
 
-    fn launch(
+    unsafe fn fill_rows(&self, stream: Stream, rows: &RowsToFill) -> Result<(), GpuError> {
+        // SAFETY: as the caller's.
+        unsafe { self.context.fill_rows(stream, rows) }
+    }
+
+    unsafe fn launch(
         &self,
         stream: Stream,
         kernel: &ForeignKernel,
@@ -59,7 +67,8 @@ impl Driver for Limited {
         arguments: &[KernelArgument],
         maps: &[EncodedMap],
     ) -> Result<(), GpuError> {
-        self.context.launch(stream, kernel, shape, arguments, maps)
+        // SAFETY: as the caller's.
+        unsafe { self.context.launch(stream, kernel, shape, arguments, maps) }
     }
 
     fn allocate(&self, bytes: u64) -> Result<ForeignBuffer, GpuError> {
@@ -88,7 +97,8 @@ fn median_us<C: Catalogue>(
     let operands = GemmOperands::packed(problem, at(a.address()), at(b.address()), at(c.address()));
     let launch_all = |gpu: &CudaDevice| {
         for _ in 0..LAUNCHES {
-            runtime.gemm(gpu.stream(), problem, &operands).unwrap();
+            // SAFETY: the buffers have the problem's sizes, and live until the device is done.
+            unsafe { runtime.gemm(gpu.stream(), problem, &operands).unwrap() };
         }
         Ok(())
     };

@@ -15,6 +15,7 @@ mod classes;
 mod correctness;
 mod harnesses;
 mod library;
+mod multiplier;
 mod rig;
 mod tensor_cores;
 #[path = "../support/tensor_products.rs"]
@@ -36,6 +37,7 @@ use gemm_tune::worker::GpuWorker;
 use harnesses::harnesses_pass;
 use library::library_multiplies;
 use libtest_mimic::{Arguments, Failed, Trial};
+use multiplier::multiplier_checks_and_multiplies;
 use rig::{searched_families, worker_command};
 use tensor_cores::products_have_the_same_bits;
 
@@ -60,6 +62,7 @@ const TESTS: [(&str, Test); 24] = [
     ("the_program_says_what_the_machine_can_do", doctor),
     ("the_runtime_multiplies_in_the_users_context", runtime_multiplies),
     ("the_runtime_encodes_tensor_maps", runtime_encodes_maps),
+    ("the_multiplier_checks_and_multiplies_slices", multiplier_checks_and_multiplies),
     ("exported_artifacts_multiply", artifacts_multiply),
     ("exported_artifacts_call_the_library", library_multiplies),
     ("modules_multiply_other_types_with_epilogues", artifacts_have_types),

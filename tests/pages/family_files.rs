@@ -120,7 +120,7 @@ fn every_operation_of_expressions_is_on_its_page() {
         assert!(!is_operation || signed || is_described, "{PAGE} lacks `{symbol}`");
     }
     // Words: those in the source of the parser.
-    let source = text_of("src/space/formula/read.rs");
+    let source = text_of("crates/runtime/src/formula/read.rs");
     let words = source.split('"').skip(1).step_by(2);
     let is_word =
         |word: &&str| !word.is_empty() && word.chars().all(|c| c == '_' || c.is_alphabetic());

@@ -171,11 +171,12 @@ fn record(problem: Problem, median_us: f64) -> Record {
     found(problem, median_us).record()
 }
 
+fn library(name: &str, median_us: f64) -> LibraryTime {
+    LibraryTime { name: name.to_owned(), median_us }
+}
+
 fn libraries() -> Vec<LibraryTime> {
-    vec![
-        LibraryTime::new("cuBLAS", Micros(675.0)),
-        LibraryTime::new("cuBLASLt (best of 16)", Micros(661.125)),
-    ]
+    vec![library("cuBLAS", 675.0), library("cuBLASLt (best of 16)", 661.125)]
 }
 
 /// A file in a folder of its own, with `text` in it.

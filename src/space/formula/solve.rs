@@ -4,8 +4,7 @@
 //! has the same value there: that is a condition like the constraints are. What it fixes is known to
 //! all formulas after it.
 
-use super::bound::{Bound, BoundLaunch, BoundMap};
-use super::{Binary, Formula, OPEN, Slot, Term, Unary};
+use super::{Binary, Bound, BoundLaunch, BoundMap, Formula, OPEN, Slot, Term, Unary, equal};
 use crate::model::{Configuration, Device, Problem};
 use crate::space::Family;
 use crate::space::expression::{DerivedValue, Expression};
@@ -242,11 +241,6 @@ impl<'a> Solver<'a> {
         push(serves, equal(formula.clone(), value));
         Some(Formula::Int(value))
     }
-}
-
-/// The condition that a formula has a value.
-pub(super) fn equal(formula: Formula, value: i64) -> Formula {
-    Formula::Binary(Binary::Equal, Box::new(formula), Box::new(Formula::Int(value)))
 }
 
 /// Adds a condition that is not always met and not there yet; the parts of a conjunction apart.

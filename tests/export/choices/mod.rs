@@ -2,6 +2,8 @@
 //! random problems, choice by choice. The driver is a stub that records launches (`tests/artifacts/stub_driver.c`), and
 //! machine code is replaced by the name of its source. `executed` runs some of the launches.
 
+#![expect(unsafe_code, reason = "operands are addresses")]
+
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -58,7 +60,8 @@ fn by_runtime(runtime: &Runtime<Bundle, &Recorder>, recorder: &Recorder, call: &
     static STREAMS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(1);
     let number = STREAMS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let stream = Stream::from_raw(std::ptr::without_provenance_mut(number));
-    match runtime.gemm(stream, &call.problem, &operands) {
+    // SAFETY: the driver records launches; nothing accesses an address.
+    match unsafe { runtime.gemm(stream, &call.problem, &operands) } {
         Ok(()) => recorder.text.lock().unwrap().clone(),
         Err(
             RuntimeError::Storage(_)

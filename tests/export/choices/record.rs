@@ -1,6 +1,8 @@
 //! Images that are no machine code, and a driver of the runtime that records launches in them, as
 //! `tests/artifacts/stub_driver.c` does for C and Python.
 
+#![expect(unsafe_code, reason = "drivers take addresses")]
+
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -8,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use gemm_tune::export::KernelDraft;
 use gemm_tune::gpu::{GpuError, KernelArgument, Stream};
 use gemm_tune::model::{Argument, Dtype, LaunchShape, PlacedMap, Swizzle, TensorMap};
-use gemm_tune::runtime::{Driver, RowsToCopy};
+use gemm_tune::runtime::{Driver, RowsToCopy, RowsToFill};
 
 /// An image: what the source is, and the parameters of its kernels.
 pub(super) fn image(draft: &KernelDraft) -> Arc<[u8]> {
@@ -107,14 +109,20 @@ impl Driver for &Recorder {
         Ok(*map)
     }
 
-    fn copy_rows(&self, _: Stream, rows: &RowsToCopy) -> Result<(), GpuError> {
+    unsafe fn copy_rows(&self, _: Stream, rows: &RowsToCopy) -> Result<(), GpuError> {
         let RowsToCopy { from, to, width, rows } = rows;
         let mut text = self.text.lock().unwrap();
         let _ = write!(text, "copy:{},{}>{},{}:{width},{rows};", from.0, from.1, to.0, to.1);
         Ok(())
     }
 
-    fn launch(
+    unsafe fn fill_rows(&self, _: Stream, rows: &RowsToFill) -> Result<(), GpuError> {
+        let RowsToFill { to, width, rows } = rows;
+        let _ = write!(self.text.lock().unwrap(), "fill:{},{}:{width},{rows};", to.0, to.1);
+        Ok(())
+    }
+
+    unsafe fn launch(
         &self,
         _: Stream,
         (image, entry): &(u64, String),

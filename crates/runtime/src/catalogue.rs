@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::error::RuntimeError;
-use crate::lookup::Question;
+use crate::error::RuntimeError;
 use crate::model::launch::WORKSPACE_ALIGNMENT;
 use crate::model::{KernelLaunch, LaunchPlan, LaunchShape, Storage, TensorMap, Workspace};
+use crate::question::Question;
 
 /// A source of kernels, called once for each problem.
 pub trait Catalogue: Send + Sync {
@@ -52,7 +52,7 @@ pub struct SelectedLaunch {
 
 impl SelectedKernel {
     /// Its launches, workspaces and tensor maps, without arguments.
-    pub(super) fn plan(&self) -> LaunchPlan {
+    pub(crate) fn plan(&self) -> LaunchPlan {
         let launches = self.launches.iter().map(|launch| KernelLaunch {
             entry: launch.entry.clone(),
             grid: launch.shape.grid,
@@ -77,7 +77,7 @@ impl SelectedKernel {
     }
 
     /// Bytes of its workspaces, each aligned; `None` for more than 64 bits.
-    pub(super) fn workspace_bytes(&self) -> Option<u64> {
+    pub(crate) fn workspace_bytes(&self) -> Option<u64> {
         let mut spaces = self.workspaces.iter();
         spaces.try_fold(0_u64, |sum, (_, bytes)| {
             sum.checked_add(bytes.checked_next_multiple_of(Storage::ALLOCATED)?)
@@ -85,7 +85,8 @@ impl SelectedKernel {
     }
 
     /// Key of an image with its entry points and their dynamic shared memory.
-    pub(super) fn image_of(code: &str, launches: &[SelectedLaunch]) -> String {
+    #[doc(hidden)]
+    pub fn image_of(code: &str, launches: &[SelectedLaunch]) -> String {
         let kernels = launches
             .iter()
             .map(|launch| format!(" {}:{}", launch.entry, launch.shape.dynamic_shared_bytes));

@@ -1,39 +1,39 @@
 //! A kernel that is ready to be launched for one problem: a call only fills in the operands'
 //! addresses.
 
-use super::catalogue::SelectedKernel;
-use super::driver::Driver;
-use super::error::RuntimeError;
-use super::operands::{GemmOperands, scalar};
-use super::tensor_maps::{MapBase, TensorMapCache};
+use crate::catalogue::SelectedKernel;
+use crate::driver::Driver;
+use crate::error::RuntimeError;
 use crate::gpu::KernelArgument;
 use crate::model::{
     Argument, EpilogueOp, LaunchShape, Problem, STANDARD_ARGUMENTS, Storage, Workspace,
 };
+use crate::operands::{GemmOperands, scalar};
+use crate::tensor_maps::{MapBase, TensorMapCache};
 
 /// Largest number of arguments of a launch.
-pub(super) const MAX_ARGUMENTS: usize = 64;
+pub(crate) const MAX_ARGUMENTS: usize = 64;
 
 /// A kernel prepared for one problem.
-pub(super) struct PreparedKernel<D: Driver> {
-    pub(super) name: String,
-    pub(super) launches: Vec<PreparedLaunch<D::KernelHandle>>,
+pub(crate) struct PreparedKernel<D: Driver> {
+    pub(crate) name: String,
+    pub(crate) launches: Vec<PreparedLaunch<D::KernelHandle>>,
     /// Bytes of all workspaces, each aligned.
-    pub(super) workspace_bytes: u64,
-    pub(super) maps: TensorMapCache<D::MapHandle>,
+    pub(crate) workspace_bytes: u64,
+    pub(crate) maps: TensorMapCache<D::MapHandle>,
 }
 
 /// A launch of a prepared kernel.
 #[derive(Debug)]
-pub(super) struct PreparedLaunch<K> {
-    pub(super) kernel: K,
-    pub(super) shape: LaunchShape,
-    pub(super) slots: Vec<ArgumentSource>,
+pub(crate) struct PreparedLaunch<K> {
+    pub(crate) kernel: K,
+    pub(crate) shape: LaunchShape,
+    pub(crate) slots: Vec<ArgumentSource>,
 }
 
 /// Source of an argument's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ArgumentSource {
+pub(crate) enum ArgumentSource {
     /// Index in the argument convention.
     Standard(usize),
     /// Operand of an operation of the epilogue.
@@ -45,7 +45,7 @@ pub(super) enum ArgumentSource {
 }
 
 /// Combines a selected kernel with its loaded code, and checks the launch limits.
-pub(super) fn prepare<D: Driver>(
+pub(crate) fn prepare<D: Driver>(
     problem: &Problem,
     chosen: SelectedKernel,
     kernels: Vec<D::KernelHandle>,
@@ -107,7 +107,7 @@ pub(super) fn prepare<D: Driver>(
 
 impl ArgumentSource {
     /// Value of the argument in a call.
-    pub(super) fn value(
+    pub(crate) fn value(
         self,
         problem: &Problem,
         operands: &GemmOperands,

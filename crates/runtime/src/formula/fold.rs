@@ -41,7 +41,7 @@ impl Formula {
     }
 
     /// A value as a formula; `None` for what is unknown or beyond 64 bits.
-    pub(super) fn literal(term: Term<'_>) -> Option<Self> {
+    pub fn literal(term: Term<'_>) -> Option<Self> {
         Some(match term {
             Term::Unknown => return None,
             Term::Bool(value) => Self::Bool(value),
@@ -51,7 +51,8 @@ impl Formula {
         })
     }
 
-    pub(super) fn is_literal(&self) -> bool {
+    /// Whether it is a value and no operation.
+    pub fn is_literal(&self) -> bool {
         matches!(self, Self::Int(_) | Self::Float(_) | Self::Bool(_) | Self::Text(_))
     }
 

@@ -1,10 +1,12 @@
 //! Loading and launching kernels: the interface, and its implementation on a GPU.
 
-use super::operands::RowsToCopy;
+#![expect(unsafe_code, reason = "launches take addresses")]
+
 use crate::gpu::{
     EncodedMap, ForeignBuffer, ForeignContext, ForeignKernel, GpuError, KernelArgument, Stream,
 };
 use crate::model::{LaunchShape, PlacedMap};
+use crate::operands::{RowsToCopy, RowsToFill};
 
 /// Interface that loads and launches kernels. [`ForeignContext`] implements it for a GPU; tests record the
 /// calls.
@@ -36,7 +38,11 @@ pub trait Driver: Send + Sync {
     ///
     /// # Errors
     /// [`GpuError`].
-    fn launch(
+    ///
+    /// # Safety
+    /// The context is current, the stream is one of it, and the kernel accesses only memory that it may access with
+    /// these arguments and sizes, until the launch has run.
+    unsafe fn launch(
         &self,
         stream: Stream,
         kernel: &Self::KernelHandle,
@@ -49,7 +55,19 @@ pub trait Driver: Send + Sync {
     ///
     /// # Errors
     /// [`GpuError`].
-    fn copy_rows(&self, stream: Stream, rows: &RowsToCopy) -> Result<(), GpuError>;
+    ///
+    /// # Safety
+    /// The context is current, the stream is one of it, and nothing else accesses the rows until the copy has run.
+    unsafe fn copy_rows(&self, stream: Stream, rows: &RowsToCopy) -> Result<(), GpuError>;
+
+    /// Fills rows in device memory with zeros, in the order of the stream.
+    ///
+    /// # Errors
+    /// [`GpuError`].
+    ///
+    /// # Safety
+    /// As for [`Driver::copy_rows`].
+    unsafe fn fill_rows(&self, stream: Stream, rows: &RowsToFill) -> Result<(), GpuError>;
 
     /// Allocates memory.
     ///
@@ -74,7 +92,7 @@ impl Driver for ForeignContext {
         Self::encode(self, map)
     }
 
-    fn launch(
+    unsafe fn launch(
         &self,
         stream: Stream,
         kernel: &ForeignKernel,
@@ -82,11 +100,18 @@ impl Driver for ForeignContext {
         arguments: &[KernelArgument],
         maps: &[EncodedMap],
     ) -> Result<(), GpuError> {
-        Self::launch(self, stream, kernel, shape, arguments, maps)
+        // SAFETY: as the caller's.
+        unsafe { Self::launch(self, stream, kernel, shape, arguments, maps) }
     }
 
-    fn copy_rows(&self, stream: Stream, rows: &RowsToCopy) -> Result<(), GpuError> {
-        Self::copy_rows(self, stream, [rows.from, rows.to], (rows.width, rows.rows))
+    unsafe fn copy_rows(&self, stream: Stream, rows: &RowsToCopy) -> Result<(), GpuError> {
+        // SAFETY: as the caller's.
+        unsafe { Self::copy_rows(self, stream, rows) }
+    }
+
+    unsafe fn fill_rows(&self, stream: Stream, rows: &RowsToFill) -> Result<(), GpuError> {
+        // SAFETY: as the caller's.
+        unsafe { Self::fill_rows(self, stream, rows) }
     }
 
     fn allocate(&self, bytes: u64) -> Result<ForeignBuffer, GpuError> {

@@ -180,7 +180,7 @@ impl std::fmt::Display for Term<'_> {
 
 impl FaultKind {
     /// What is wrong, lower case and without a period.
-    pub(crate) fn message(self, name: impl Fn(Slot) -> String) -> String {
+    pub fn message(self, name: impl Fn(Slot) -> String) -> String {
         match self {
             Self::Undefined(slot) => format!("`{}` is undefined", name(slot)),
             Self::DivisionByZero => "cannot divide by 0".to_owned(),

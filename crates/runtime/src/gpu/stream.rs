@@ -15,7 +15,8 @@ impl Stream {
         Self(stream.expose_provenance())
     }
 
-    pub(super) fn handle(self) -> sys::CUstream {
+    /// The handle.
+    pub fn handle(self) -> sys::CUstream {
         ptr::with_exposed_provenance_mut(self.0)
     }
 }

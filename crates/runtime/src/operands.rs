@@ -1,10 +1,9 @@
 //! The operands of a matrix product in device memory.
 
-use super::error::RuntimeError;
+use crate::error::RuntimeError;
 use crate::gpu::KernelArgument;
 use crate::model::storage::StorageError;
-use crate::model::{Dtype, GemmType, Problem, Storage};
-use crate::worker::EpilogueAddresses;
+use crate::model::{Dtype, EpilogueAddresses, GemmType, Problem, Storage};
 
 /// Operands of a product D = epilogue(alpha op(A) op(B) + beta C), row-major; those of a batch lie one after
 /// the other. Addresses are device addresses.
@@ -56,6 +55,17 @@ pub struct RowsToCopy {
     pub rows: u64,
 }
 
+/// Rows of a matrix to fill with zeros, as the driver takes them; all figures in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RowsToFill {
+    /// Address of the first row, and from each row to the next.
+    pub to: (u64, u64),
+    /// Length of a row.
+    pub width: u64,
+    /// Number of rows.
+    pub rows: u64,
+}
+
 impl GemmOperands {
     /// Packed operands, alpha 1 and beta 0, without an epilogue.
     pub fn packed(problem: &Problem, a: u64, b: u64, d: u64) -> Self {
@@ -65,10 +75,13 @@ impl GemmOperands {
     }
 
     /// Checks what no kernel can take: null and misaligned addresses, and factors that are no numbers of their dtype.
-    pub(super) fn check(&self, problem: &Problem) -> Result<(), RuntimeError> {
+    pub(crate) fn check(&self, problem: &Problem) -> Result<(), RuntimeError> {
         let types = problem.types;
-        for (operand, address) in [('A', self.a), ('B', self.b), ('D', self.d)] {
-            if address == 0 {
+        let is_read = !self.reads_no_factors(problem);
+        for (operand, address, is_needed) in
+            [('A', self.a, is_read), ('B', self.b, is_read), ('D', self.d, true)]
+        {
+            if is_needed && address == 0 {
                 return Err(StorageError::Null { operand }.into());
             }
         }
@@ -88,11 +101,23 @@ impl GemmOperands {
         Ok(())
     }
 
+    /// Whether A and B are not read: their product is empty, or multiplied by 0.
+    pub(crate) fn reads_no_factors(&self, problem: &Problem) -> bool {
+        problem.shape.k == 0 || factor(problem.types, self.alpha) == 0.0
+    }
+
+    /// Whether D is only C (true) or only zeros (false), where A and B are not read; `None` where it is neither.
+    pub(crate) fn is_copy_of_c(&self, problem: &Problem) -> Option<bool> {
+        let beta = factor(problem.types, self.beta);
+        let is_plain = problem.epilogue.is_empty() && (beta == 0.0 || beta == 1.0);
+        is_plain.then_some(beta == 1.0)
+    }
+
     /// What has to be copied before the product: C to D, where it lies elsewhere and is read.
     ///
     /// # Errors
     /// [`RuntimeError::SeparateC`] for an address or rows that C cannot have.
-    pub(super) fn rows_of_c(&self, problem: &Problem) -> Result<Option<RowsToCopy>, RuntimeError> {
+    pub(crate) fn rows_of_c(&self, problem: &Problem) -> Result<Option<RowsToCopy>, RuntimeError> {
         let Some(SeparateC { address, ldc }) = self.c.filter(|_| self.beta != 0.0) else {
             return Ok(None);
         };
@@ -105,23 +130,32 @@ impl GemmOperands {
             Some(_) if address == self.d => Ok(None),
             Some(pitch) => Ok(Some(RowsToCopy {
                 from: (address, pitch),
-                to: (self.d, ldd * bytes),
-                width: n * bytes,
-                rows: problem.shape.m * problem.batch,
+                // Extents are checked later.
+                to: (self.d, ldd.saturating_mul(bytes)),
+                width: n.saturating_mul(bytes),
+                rows: problem.shape.m.saturating_mul(problem.batch),
             })),
         }
     }
 
     /// Their storage. Alignments above 256 bytes are equal for kernels.
-    pub(super) fn storage(&self) -> Storage {
+    pub(crate) fn storage(&self) -> Storage {
         let lowest = (self.a | self.b | self.d).trailing_zeros();
         let alignment = 1 << lowest.min(Storage::ALLOCATED.trailing_zeros());
         Storage { lda: self.lda, ldb: self.ldb, ldc: self.ldd, alignment }
     }
 }
 
+/// Alpha or beta as kernels get it.
+fn factor(types: GemmType, value: f64) -> f64 {
+    match types.scalar() {
+        Dtype::I32 => value,
+        _ => f64::from(value as f32),
+    }
+}
+
 /// Converts alpha or beta to a kernel argument.
-pub(super) fn scalar(types: GemmType, value: f64) -> KernelArgument {
+pub(crate) fn scalar(types: GemmType, value: f64) -> KernelArgument {
     match types.scalar() {
         Dtype::I32 => KernelArgument::I32(value as i32),
         _ => KernelArgument::F32(value as f32),

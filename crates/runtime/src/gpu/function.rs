@@ -26,12 +26,14 @@ const DEFAULT_SHARED_BYTES: u32 = 48 << 10;
 
 /// A function that can be launched while its image is loaded.
 #[derive(Debug, Clone)]
-pub(super) struct LoadedFunction {
+pub struct LoadedFunction {
     entry: String,
-    pub(super) handle: sys::CUfunction,
+    /// The driver's handle.
+    pub handle: sys::CUfunction,
     /// Size of each parameter in bytes, in order.
     parameters: Vec<usize>,
-    pub(super) static_shared_bytes: u32,
+    /// Bytes of static shared memory of a block.
+    pub static_shared_bytes: u32,
 }
 
 /// The value of one kernel argument.
@@ -69,7 +71,14 @@ impl KernelArgument {
 impl LoadedFunction {
     /// Finds `entry` in an image and finishes loading it, so that its first launch costs no more
     /// than later ones.
-    pub(super) fn find(image: sys::CUmodule, entry: &str) -> Result<Self, GpuError> {
+    ///
+    /// # Errors
+    /// [`GpuError::NoEntry`]; [`GpuError::Arguments`] for a kernel of more than 64 parameters;
+    /// [`GpuError::Call`].
+    ///
+    /// # Safety
+    /// The image is loaded in the current context, and stays loaded while the function is used.
+    pub unsafe fn find(image: sys::CUmodule, entry: &str) -> Result<Self, GpuError> {
         let missing = || GpuError::NoEntry { entry: entry.to_owned() };
         let name = CString::new(entry).map_err(|_| missing())?;
         let mut handle = ptr::null_mut();
@@ -85,13 +94,19 @@ impl LoadedFunction {
             entry: entry.to_owned(),
             handle,
             parameters: parameters(entry, handle)?,
-            static_shared_bytes: figure(handle, Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?,
+            // SAFETY: the function was just found.
+            static_shared_bytes: unsafe {
+                figure(handle, Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?
+            },
         })
     }
 
     /// Allows launches up to `bytes` of dynamic shared memory. Needed above 48 KiB, static
     /// included.
-    pub(super) fn allow_dynamic_shared(&self, bytes: u32) -> Result<(), GpuError> {
+    ///
+    /// # Errors
+    /// [`GpuError::Call`], for more than a block of the device can have.
+    pub fn allow_dynamic_shared(&self, bytes: u32) -> Result<(), GpuError> {
         if bytes.saturating_add(self.static_shared_bytes) <= DEFAULT_SHARED_BYTES {
             return Ok(());
         }
@@ -102,8 +117,16 @@ impl LoadedFunction {
         check("cuFuncSetAttribute", status)
     }
 
-    /// Launches; does not wait or allocate.
-    pub(super) fn launch(
+    /// Launches; does not wait or allocate. Arguments refer to `maps` by index.
+    ///
+    /// # Errors
+    /// [`GpuError::Arguments`] when number or sizes differ from the kernel's; [`GpuError::Call`]
+    /// for a launch that the device cannot do. A later call reports a fault during execution.
+    ///
+    /// # Safety
+    /// The stream is a stream of the context that the image is loaded in. The kernel accesses only memory that it may
+    /// access with these arguments and sizes, until the launch has run.
+    pub unsafe fn launch(
         &self,
         stream: sys::CUstream,
         shape: LaunchShape,
@@ -184,7 +207,13 @@ impl LoadedFunction {
 }
 
 /// Reads an attribute of a compiled function; for attributes that are never negative.
-pub(super) fn figure(function: sys::CUfunction, attribute: Attribute) -> Result<u32, GpuError> {
+///
+/// # Errors
+/// [`GpuError::Call`].
+///
+/// # Safety
+/// The function's image is loaded.
+pub unsafe fn figure(function: sys::CUfunction, attribute: Attribute) -> Result<u32, GpuError> {
     let mut value = 0;
     // SAFETY: `value` is written; the function's image is loaded.
     let status = unsafe { sys::cuFuncGetAttribute(&raw mut value, attribute, function) };

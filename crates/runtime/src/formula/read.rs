@@ -22,13 +22,13 @@ const SYMBOLS: [&str; 23] = [
 
 /// What is wrong with an expression, and where in its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ReadError {
+pub struct ReadError {
     /// Lower case, no final period.
-    pub(crate) message: String,
+    pub message: String,
     /// Bytes of the expression's text.
-    pub(crate) span: Range<usize>,
+    pub span: Range<usize>,
     /// The name, where the error is that nothing has it.
-    pub(crate) unknown: Option<String>,
+    pub unknown: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -52,7 +52,7 @@ type Reading<T> = Result<T, ReadError>;
 
 /// Reads an expression; `slot` gives the slots of names. The result has the place of each node in
 /// the text, a node before its operands.
-pub(crate) fn read(
+pub fn read(
     text: &str,
     slot: &dyn Fn(&str) -> Option<Slot>,
 ) -> Reading<(Formula, Vec<Range<usize>>)> {

@@ -1,20 +1,20 @@
 //! Kernels of a bundle, which are already compiled.
 
-use crate::database::StoredPattern;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::catalogue::{Catalogue, SelectedKernel, SelectedLaunch};
-use super::error::RuntimeError;
-use crate::compile::Architecture;
-use crate::export::{BundleError, BundledKernel, Manifest, open_bundle};
-use crate::files::{self, InputKind};
-use crate::lookup::Question;
+use crate::catalogue::{Catalogue, SelectedKernel, SelectedLaunch};
+use crate::error::RuntimeError;
+use crate::formula::{Formula, open_values, placed_values};
+use crate::manifest::{BundledKernel, Manifest};
 use crate::model::{Device, LaunchShape, Problem, Storage};
-use crate::space::Formula;
-use crate::space::formula::{open_values, placed_values};
+use crate::opening::{BundleError, open_bundle};
+use crate::question::Question;
+use crate::regular_file;
+use crate::stored::StoredPattern;
+use crate::target::{PtxTarget, runs_on};
 
 /// A bundle in memory.
 #[derive(Debug)]
@@ -23,13 +23,15 @@ pub struct Bundle {
     files: BTreeMap<String, Arc<[u8]>>,
     architecture: String,
     sms: u32,
+    /// Whether the device runs its code, for each kernel.
+    is_usable: Vec<bool>,
 }
 
 impl Bundle {
     /// Opens a bundle's folder for a device.
     ///
     /// # Errors
-    /// [`RuntimeError::Bundle`].
+    /// [`RuntimeError::Bundle`]; [`RuntimeError::Device`].
     pub fn open(folder: &Path, device: &Device) -> Result<Self, RuntimeError> {
         Self::read(|name| read(&folder.join(name)), device)
     }
@@ -43,15 +45,37 @@ impl Bundle {
         device: &Device,
     ) -> Result<Self, RuntimeError> {
         let (manifest, files) = open_bundle(read)?;
+        let capability = device.compute_capability;
+        let target = |kernel: &BundledKernel| {
+            files.get(&kernel.files.ptx.file).and_then(|ptx| PtxTarget::of(ptx))
+        };
+        let is_usable: Vec<bool> = manifest
+            .kernels
+            .iter()
+            .map(|kernel| runs_on(kernel, target(kernel).as_ref(), capability))
+            .collect();
+        if !is_usable.is_empty() && !is_usable.contains(&true) {
+            let cubins = manifest.kernels.iter().flat_map(|kernel| kernel.files.cubins.keys());
+            let ptx = manifest.kernels.iter().filter_map(target);
+            let code: BTreeSet<String> =
+                cubins.cloned().chain(ptx.map(|target| target.described())).collect();
+            return Err(RuntimeError::Device {
+                device: device.name.clone(),
+                architecture: capability.architecture(),
+                code: code.into_iter().collect::<Vec<_>>().join(", "),
+            });
+        }
         Ok(Self {
+            is_usable,
             manifest,
             files: files.into_iter().map(|(name, bytes)| (name, bytes.into())).collect(),
-            architecture: Architecture::from(device.compute_capability).to_string(),
+            architecture: device.compute_capability.architecture(),
             sms: device.sms,
         })
     }
 
     /// Its manifest.
+    #[doc(hidden)]
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
@@ -64,8 +88,9 @@ impl Bundle {
         let Problem { shape, batch, .. } = problem;
         let (open, placed) = (open_values(problem, storage), placed_values(problem, storage));
         let pattern = StoredPattern::from(problem.pattern());
-        let kernels = self.manifest.kernels.iter();
-        let fitting = kernels.filter(|kernel| kernel.problem.pattern == pattern);
+        let usable = self.manifest.kernels.iter().zip(&self.is_usable);
+        let usable = usable.filter(|(_, is_usable)| **is_usable).map(|(kernel, _)| kernel);
+        let fitting = usable.filter(|kernel| kernel.problem.pattern == pattern);
         let mut timed: Vec<(f64, &BundledKernel)> = fitting
             .map(|kernel| {
                 let own = &kernel.problem;
@@ -167,6 +192,9 @@ impl Catalogue for Bundle {
     }
 }
 
+/// The largest file of a bundle: more than any cubin, and more than a manifest of all records.
+const MAX_BYTES: u64 = 256 << 20;
+
 /// Reads a file of a bundle; refuses what is not a regular file or is too large.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let refuse = |why: &dyn std::fmt::Display| {
@@ -175,7 +203,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     if path.is_symlink() {
         return Err(refuse(&"it is a symbolic link"));
     }
-    files::read(path, InputKind::Bundle).map_err(|error| match error.kind() {
+    regular_file::read(path, MAX_BYTES, "a file of a bundle").map_err(|error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => error,
         _ => refuse(&error),
     })

@@ -1,7 +1,6 @@
 //! A kernel's launches, workspaces and tensor maps as formulas, and the conditions for problems that it serves.
 
-use super::solve::equal;
-use super::{Formula, OPEN, Slot};
+use super::{Binary, Formula, OPEN, Slot};
 use crate::model::{Argument, Dtype, LaunchPlan, Problem, Storage, Swizzle, TensorMap};
 
 /// Names of [`OPEN`] that say what is computed: M, N, K and the batch. The others are rows.
@@ -11,7 +10,7 @@ const EXTENTS: usize = 4;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bound {
     /// Whether the very code that was made serves a problem, and is legal for it. Leading dimensions
-    /// are given as [`crate::model::Storage::leading_dimensions`] has them.
+    /// are given as [`Storage::leading_dimensions`] has them.
     pub serves: Vec<Formula>,
     /// The launches, first to last.
     pub launches: Vec<BoundLaunch>,
@@ -146,6 +145,11 @@ impl BoundMap {
             swizzle: self.swizzle,
         })
     }
+}
+
+/// The condition that a formula has a value.
+pub fn equal(formula: Formula, value: i64) -> Formula {
+    Formula::Binary(Binary::Equal, Box::new(formula), Box::new(Formula::Int(value)))
 }
 
 fn literal(value: u64) -> Formula {

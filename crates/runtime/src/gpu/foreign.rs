@@ -9,12 +9,13 @@ use std::sync::Arc;
 use cudarc::driver::sys;
 
 use super::cubin::check_cubin;
-use super::driver::{describe, device_count};
 use super::error::{GpuError, check};
 use super::function::{KernelArgument, LoadedFunction};
+use super::library::{describe, device_count};
 use super::stream::Stream;
 use super::tensor_map::{EncodedMap, encode};
 use crate::model::{Device, LaunchShape, PlacedMap};
+use crate::operands::{RowsToCopy, RowsToFill};
 
 /// A context of the embedding program, current when this value was created.
 #[derive(Debug)]
@@ -97,11 +98,15 @@ impl ForeignContext {
         kernels.iter().map(|(entry, shared)| kernel(&image, entry, *shared)).collect()
     }
 
-    /// Launches a kernel; does not wait or allocate. Arguments refer to `maps` by index. The context must be current.
+    /// Launches a kernel; does not wait or allocate. Arguments refer to `maps` by index.
     ///
     /// # Errors
     /// [`GpuError::Arguments`], [`GpuError::Call`]. A later call reports a fault during execution.
-    pub fn launch(
+    ///
+    /// # Safety
+    /// The context is current, the stream is one of it, and the kernel accesses only memory that it may access with
+    /// these arguments and sizes, until the launch has run.
+    pub unsafe fn launch(
         &self,
         stream: Stream,
         kernel: &ForeignKernel,
@@ -109,10 +114,11 @@ impl ForeignContext {
         arguments: &[KernelArgument],
         maps: &[EncodedMap],
     ) -> Result<(), GpuError> {
-        kernel.function.launch(stream.handle(), shape, arguments, maps)
+        // SAFETY: the kernel keeps its image loaded; the rest is the caller's contract.
+        unsafe { kernel.function.launch(stream.handle(), shape, arguments, maps) }
     }
 
-    /// Encodes a tensor map, as [`CudaDevice::encode`](super::CudaDevice::encode) does.
+    /// Encodes a tensor map, for kernel arguments.
     ///
     /// # Errors
     /// [`GpuError::Library`], [`GpuError::Call`].
@@ -120,17 +126,15 @@ impl ForeignContext {
         encode(map)
     }
 
-    /// Copies rows of `width` bytes in device memory, in the order of the stream: from and to an address with so many
-    /// bytes from each row to the next. The context must be current.
+    /// Copies rows in device memory, in the order of the stream.
     ///
     /// # Errors
     /// [`GpuError::Call`]. A later call reports a fault during execution.
-    pub fn copy_rows(
-        &self,
-        stream: Stream,
-        [(from, from_pitch), (to, to_pitch)]: [(u64, u64); 2],
-        (width, rows): (u64, u64),
-    ) -> Result<(), GpuError> {
+    ///
+    /// # Safety
+    /// The context is current, the stream is one of it, and nothing else accesses the rows until the copy has run.
+    pub unsafe fn copy_rows(&self, stream: Stream, rows: &RowsToCopy) -> Result<(), GpuError> {
+        let RowsToCopy { from: (from, from_pitch), to: (to, to_pitch), width, rows } = *rows;
         let copy = sys::CUDA_MEMCPY2D {
             srcXInBytes: 0,
             srcY: 0,
@@ -149,9 +153,38 @@ impl ForeignContext {
             WidthInBytes: width as usize,
             Height: rows as usize,
         };
-        // SAFETY: the description lives during the call; the driver checks addresses and pitches.
+        // SAFETY: the description lives during the call. The rows are the caller's; the driver checks addresses and
+        // pitches.
         let status = unsafe { sys::cuMemcpy2DAsync_v2(&raw const copy, stream.handle()) };
         check("cuMemcpy2DAsync", status)
+    }
+
+    /// Fills rows in device memory with zeros, in the order of the stream.
+    ///
+    /// # Errors
+    /// [`GpuError::Call`]. A later call reports a fault during execution.
+    ///
+    /// # Safety
+    /// The context is current, the stream is one of it, and nothing else accesses the rows until they are filled.
+    pub unsafe fn fill_rows(&self, stream: Stream, rows: &RowsToFill) -> Result<(), GpuError> {
+        let RowsToFill { to: (to, pitch), width, rows } = *rows;
+        if rows == 1 {
+            // Without the limit of a pitch. SAFETY: the row is the caller's; the driver checks its address.
+            let status = unsafe { sys::cuMemsetD8Async(to, 0, width as usize, stream.handle()) };
+            return check("cuMemsetD8Async", status);
+        }
+        // SAFETY: the rows are the caller's; the driver checks addresses and pitches.
+        let status = unsafe {
+            sys::cuMemsetD2D8Async(
+                to,
+                pitch as usize,
+                0,
+                width as usize,
+                rows as usize,
+                stream.handle(),
+            )
+        };
+        check("cuMemsetD2D8Async", status)
     }
 
     /// Allocates device memory, whose address is a multiple of 256. The context must be current.
@@ -168,7 +201,8 @@ impl ForeignContext {
 }
 
 fn kernel(image: &Arc<ForeignModule>, entry: &str, shared: u32) -> Result<ForeignKernel, GpuError> {
-    let function = LoadedFunction::find(image.0, entry)?;
+    // SAFETY: the image was just loaded in the current context, and the kernel keeps it loaded.
+    let function = unsafe { LoadedFunction::find(image.0, entry)? };
     function.allow_dynamic_shared(shared)?;
     Ok(ForeignKernel { function, _image: Arc::clone(image) })
 }

@@ -6,15 +6,14 @@ use std::collections::BTreeMap;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-use crate::database::{StoredBaseline, StoredProblem, StoredValidation};
-use crate::dispatch::DispatchNode;
+use crate::dispatch_tree::DispatchNode;
+use crate::formula::{BoundMap, Formula};
 use crate::model::{Dtype, UnknownWord, Value};
-use crate::predict::TimeFormula;
-use crate::space::Formula;
-use crate::space::formula::BoundMap;
+use crate::stored::{StoredBaseline, StoredProblem, StoredValidation};
+use crate::time_formula::TimeFormula;
 
 /// Schema that this version writes and reads.
-pub(super) const SCHEMA: u64 = 2;
+pub const SCHEMA: u64 = 2;
 
 /// The whole document.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -195,7 +194,7 @@ fn is_yes(flag: &bool) -> bool {
 
 impl BundledMap {
     /// The map of a kernel for products of these types.
-    pub(super) fn of(map: &BoundMap, dtype: Dtype) -> Self {
+    pub fn of(map: &BoundMap, dtype: Dtype) -> Self {
         Self {
             name: map.name.clone(),
             operand: map.operand.clone(),

@@ -4,10 +4,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use super::driver::Driver;
-use super::operands::GemmOperands;
+use crate::driver::Driver;
 use crate::gpu::GpuError;
 use crate::model::{GemmType, TensorMap};
+use crate::operands::GemmOperands;
 
 /// Sets of operands that are cached before the cache is cleared. A model has tens of layers of one
 /// shape, each with its own weights.
@@ -15,7 +15,7 @@ const MOST_REMEMBERED: usize = 1024;
 
 /// Base address of a tensor map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum MapBase {
+pub(crate) enum MapBase {
     /// A.
     A,
     /// B.
@@ -31,7 +31,7 @@ type MapAddresses = [u64; 4];
 
 /// Tensor maps of a prepared kernel, with a cache of their encodings.
 #[derive(Debug)]
-pub(super) struct TensorMapCache<M> {
+pub(crate) struct TensorMapCache<M> {
     types: GemmType,
     maps: Vec<(TensorMap, MapBase)>,
     remembered: RwLock<HashMap<MapAddresses, Arc<[M]>>>,
@@ -39,13 +39,13 @@ pub(super) struct TensorMapCache<M> {
 
 impl<M> TensorMapCache<M> {
     /// Takes maps that were checked, for products of these types.
-    pub(super) fn new(types: GemmType, maps: Vec<(TensorMap, MapBase)>) -> Self {
+    pub(crate) fn new(types: GemmType, maps: Vec<(TensorMap, MapBase)>) -> Self {
         Self { types, maps, remembered: RwLock::default() }
     }
 
     /// Encodes the maps for kernel arguments; `None` for a kernel without maps. Allocates only for
     /// operands that are not in the cache.
-    pub(super) fn encoded(
+    pub(crate) fn encoded(
         &self,
         driver: &impl Driver<MapHandle = M>,
         operands: &GemmOperands,

@@ -18,8 +18,13 @@ pub(super) const SYMBOLS: &[&str] = &["cuTensorMapEncodeTiled"];
 #[repr(C, align(128))]
 pub struct EncodedMap([u64; 16]);
 
-/// Encodes a map. Callers have opened a device or a context, and with it the library.
-pub(super) fn encode(map: &PlacedMap) -> Result<EncodedMap, GpuError> {
+/// Encodes a map for kernel arguments. The operand's extent is not checked; elements outside the map's extents read as
+/// zero. Callers have opened a device or a context, and with it the library.
+///
+/// # Errors
+/// [`GpuError::Library`] for a driver without tensor maps; [`GpuError::Call`] for a map that the device rejects, as
+/// devices without a tensor memory accelerator do.
+pub fn encode(map: &PlacedMap) -> Result<EncodedMap, GpuError> {
     // SAFETY: callers have opened the library.
     let library = unsafe { sys::culib() };
     let needed = "kernels with tensor maps need a driver of CUDA 12.0 or later";
