@@ -41,8 +41,8 @@ pub use rank::preference;
 pub use record::{Record, Winner};
 pub use restamp::restamp;
 pub use sections::{
-    LibraryTime, Provenance, StoredBaseline, StoredConditions, StoredConfidence, StoredFinalist,
-    StoredPattern, StoredProblem, StoredValidation, UnknownPattern,
+    LibraryAlgorithm, LibraryTime, Provenance, StoredBaseline, StoredConditions, StoredConfidence,
+    StoredFinalist, StoredPattern, StoredProblem, StoredValidation, UnknownPattern,
 };
 pub use selection::RecordFilter;
 pub use summary::{ResultOrigin, record_summary, update_record};

@@ -2,7 +2,8 @@
 //! in the crate that reads bundles.
 
 pub use gemm_tune_runtime::stored::{
-    LibraryTime, StoredBaseline, StoredPattern, StoredProblem, StoredValidation, UnknownPattern,
+    LibraryAlgorithm, LibraryTime, StoredBaseline, StoredPattern, StoredProblem, StoredValidation,
+    UnknownPattern,
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

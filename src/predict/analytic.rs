@@ -58,7 +58,7 @@ pub struct CostModel {
     /// Without a tiling, the cost is proportional to the operations.
     work: Work,
     /// The model of a kernel that has one of its own kind.
-    own: Option<Arc<OwnModel>>,
+    own: Option<OwnModel>,
     /// Blocks that an SM holds at once.
     resident: f64,
     sms: f64,
@@ -68,12 +68,12 @@ pub struct CostModel {
 }
 
 /// Model of a kernel that is not bound by the pipes of an SM's f32 lanes.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 enum OwnModel {
     /// It streams an operand.
-    Streaming(StreamingModel),
+    Streaming(Arc<StreamingModel>),
     /// It multiplies by tensor cores.
-    TensorCores(TensorCoreModel),
+    TensorCores(Arc<TensorCoreModel>),
 }
 
 /// How such a kernel does a problem.
@@ -102,16 +102,16 @@ impl OwnModel {
         device: &Device,
     ) -> Option<Self> {
         if let Some(work) = StreamedWork::of(family, configuration, pattern, device) {
-            return Some(Self::Streaming(StreamingModel::new(work, device)));
+            return Some(Self::Streaming(Arc::new(StreamingModel::new(work, device))));
         }
         let work = TensorCoreWork::of(family, configuration, pattern, device)?;
-        Some(Self::TensorCores(TensorCoreModel::new(work, device)))
+        Some(Self::TensorCores(Arc::new(TensorCoreModel::new(work, device))))
     }
 
     fn on(&self, device: &Device) -> Self {
         match self {
-            Self::Streaming(model) => Self::Streaming(model.on(device)),
-            Self::TensorCores(model) => Self::TensorCores(model.on(device)),
+            Self::Streaming(model) => Self::Streaming(Arc::new(model.on(device))),
+            Self::TensorCores(model) => Self::TensorCores(Arc::new(model.on(device))),
         }
     }
 
@@ -176,7 +176,7 @@ impl CostModel {
         (device, occupancy): (&Device, Option<f64>),
     ) -> Self {
         let work = Work::of(family, configuration, pattern, device);
-        let own = OwnModel::of((family, configuration), pattern, device).map(Arc::new);
+        let own = OwnModel::of((family, configuration), pattern, device);
         Self { own, ..Self::new(work, occupancy, device) }
     }
 
@@ -194,7 +194,7 @@ impl CostModel {
 
     /// The same kernel on another device.
     pub fn on(&self, device: &Device, occupancy: Option<f64>) -> Self {
-        let own = self.own.as_ref().map(|model| Arc::new(model.on(device)));
+        let own = self.own.as_ref().map(|model| model.on(device));
         Self { own, ..Self::new(self.work, occupancy, device) }
     }
 

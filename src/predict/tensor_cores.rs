@@ -49,7 +49,7 @@ const STORED_BYTES: f64 = 17.9;
 
 /// Clocks of a turn of the ring, and of a tile besides its steps and its store.
 const TURN: f64 = 3032.0;
-const TILE: f64 = 580.0;
+const TILE_ENDS: f64 = 580.0;
 
 /// Share of a store that is not hidden by the products of another tile.
 const BESIDE: f64 = 0.425;
@@ -147,7 +147,7 @@ impl TensorCoreModel {
             0 | 1 => (cost.store, cost.busiest),
             _ => (BESIDE * cost.store, 1.0),
         };
-        let computing = cost.busiest * (cost.stages * stage + store) + ends * TILE;
+        let computing = cost.busiest * (cost.stages * stage + store) + ends * TILE_ENDS;
         let bandwidth =
             memory_bandwidth(device).map_or(SOME_BYTES * sms, |rate| rate / clock_mhz / 1e6);
         let bytes: u64 = problem.operand_bytes().into_iter().sum();

@@ -43,7 +43,7 @@ use tensor_cores::products_have_the_same_bits;
 
 type Test = fn() -> Result<(), Failed>;
 
-const TESTS: [(&str, Test); 24] = [
+const TESTS: [(&str, Test); 25] = [
     ("the_device_reference_agrees_with_the_triple_loop", reference_agrees),
     ("boxes_of_the_copy_engine_are_correct", boxes_are_correct),
     ("sums_that_blocks_add_to_c_are_correct", atomic_sums_are_correct),

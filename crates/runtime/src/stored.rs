@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::model::{
-    Dtype, Epilogue, EpilogueError, GemmType, GemmTypeError, Micros, Problem, ProblemPattern, Shape,
-    UnknownWord, Validation,
+    Dtype, Epilogue, EpilogueError, GemmType, GemmTypeError, Micros, Problem, ProblemPattern,
+    Shape, UnknownWord, Validation,
 };
 
 /// The problem: C = alpha op(A) op(B) + beta C, row-major.

@@ -8,7 +8,11 @@ use crate::tune::{BaselineTime, Retimed, Standing};
 /// A record of 100 us, its runner-up 2 % slower (1 to 3), cuBLAS 10 % slower.
 fn recorded() -> Record {
     let mut found = found(problem(8, 8, 8), 100.0);
-    found.libraries = vec![LibraryTime { name: "cuBLAS".to_owned(), median_us: 110.0 }];
+    found.libraries = vec![LibraryTime {
+        name: "cuBLAS".to_owned(),
+        median_us: 110.0,
+        algorithm: LibraryAlgorithm::new(),
+    }];
     let confidence = StoredConfidence {
         runner_up: Some("simt BM=64".to_owned()),
         margin_percent: Some(2.0),

@@ -17,7 +17,9 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use tempfile::TempDir;
 
-use super::{Database, LibraryTime, Provenance, Record, StoredConditions, Winner};
+use super::{
+    Database, LibraryAlgorithm, LibraryTime, Provenance, Record, StoredConditions, Winner,
+};
 use crate::model::launch::STANDARD_ARGUMENTS;
 use crate::model::{
     Argument, Configuration, Device, Dtype, KernelLaunch, LaunchPlan, Measurement, Micros, Problem,
@@ -172,7 +174,7 @@ fn record(problem: Problem, median_us: f64) -> Record {
 }
 
 fn library(name: &str, median_us: f64) -> LibraryTime {
-    LibraryTime { name: name.to_owned(), median_us }
+    LibraryTime { name: name.to_owned(), median_us, algorithm: LibraryAlgorithm::new() }
 }
 
 fn libraries() -> Vec<LibraryTime> {
