@@ -34,6 +34,7 @@ impl Catalogue for Single {
                     dynamic_shared_bytes: 0,
                     programmatic: false,
                 },
+                packs: None,
                 arguments: STANDARD_ARGUMENTS.iter().map(|a| a.name().to_owned()).collect(),
             }],
             workspaces: Vec::new(),

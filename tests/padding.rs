@@ -55,6 +55,7 @@ impl Catalogue for Pinned<'_> {
             render_stored(self.family, self.templates, configuration, problem, storage, device)
                 .map_err(RuntimeError::of_source)?;
         let launches = rendered.plan.kernels.into_iter().map(|kernel| SelectedLaunch {
+            packs: None,
             shape: kernel.shape(),
             entry: kernel.entry,
             arguments: kernel.arguments.iter().map(|a| a.name().to_owned()).collect(),

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gemm_tune_runtime::manifest::{
     BundledDevice, BundledFile, BundledFiles, BundledKernel, BundledLaunch, BundledMap,
-    BundledWorkspace, LaunchFormulas, Manifest, SCHEMA,
+    BundledPacking, BundledWorkspace, LaunchFormulas, Manifest, SCHEMA,
 };
 use gemm_tune_runtime::opening::{CHECKSUMS, MANIFEST, sha256};
 
@@ -142,6 +142,10 @@ fn entry(draft: &KernelDraft, files: BundledFiles) -> BundledKernel {
             block: own.block,
             dynamic_shared_bytes: own.dynamic_shared_bytes,
             programmatic: launch.programmatic,
+            packs: launch.packs.as_ref().map(|packs| BundledPacking {
+                operands: packs.operands.iter().map(|own| own.name().to_owned()).collect(),
+                workspace: packs.workspace.clone(),
+            }),
             formulas: LaunchFormulas {
                 grid: launch.grid.clone(),
                 block: launch.block.clone(),

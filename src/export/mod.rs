@@ -33,7 +33,7 @@ pub use c_build::{LIBRARY_COMMANDS, SHARED_LIBRARY_COMMAND, STATIC_LIBRARY};
 pub use draft::{DraftError, ExportSource, KernelDraft};
 pub use gemm_tune_runtime::manifest::{
     BundledDevice, BundledFile, BundledFiles, BundledKernel, BundledLaunch, BundledMap,
-    BundledWorkspace, LaunchFormulas, Manifest,
+    BundledPacking, BundledWorkspace, LaunchFormulas, Manifest,
 };
 pub use gemm_tune_runtime::opening::{BundleError, CHECKSUMS, MANIFEST, open_bundle};
 pub use json::json;

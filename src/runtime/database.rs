@@ -44,6 +44,7 @@ impl Catalogue for DatabaseKernels {
             .map(|kernel| SelectedLaunch {
                 entry: kernel.entry.clone(),
                 shape: kernel.shape(),
+                packs: None,
                 arguments: kernel.arguments.iter().map(|a| a.name().to_owned()).collect(),
             })
             .collect();

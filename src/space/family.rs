@@ -58,8 +58,20 @@ pub(crate) struct KernelSpec {
     pub(crate) dynamic_shared_bytes: Option<Expression>,
     /// Whether it is a programmatic dependent launch; nothing where it never is.
     pub(crate) programmatic: Option<Expression>,
+    /// The operands that it copies, where it does nothing else.
+    pub(crate) packs: Option<PackingSpec>,
     /// What the file lists; nothing where it leaves the convention to decide.
     pub(crate) arguments: Option<Vec<Argument>>,
+}
+
+/// Operands that a launch copies to a workspace, which no other launch writes.
+#[derive(Debug, Clone)]
+pub(crate) struct PackingSpec {
+    /// Whether it copies A; nothing where it never does.
+    pub(crate) a: Option<Expression>,
+    /// The same of B.
+    pub(crate) b: Option<Expression>,
+    pub(crate) workspace: String,
 }
 
 /// A scratch buffer; a configuration that needs none of its bytes has no such buffer.

@@ -89,7 +89,17 @@ pub(crate) struct KernelFile {
     pub(crate) block: Spanned<Vec<Spanned<SizeText>>>,
     pub(crate) dynamic_shared_bytes: Option<Spanned<SizeText>>,
     pub(crate) programmatic: Option<Spanned<String>>,
+    pub(crate) packs: Option<PackingFile>,
     pub(crate) arguments: Option<Vec<Spanned<String>>>,
+}
+
+/// Operands that a launch copies to a workspace, as conditions.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PackingFile {
+    pub(crate) a: Option<Spanned<String>>,
+    pub(crate) b: Option<Spanned<String>>,
+    pub(crate) into: Spanned<String>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -14,10 +14,12 @@ use toml::Spanned;
 
 use super::expression::{DerivedValue, Expression, SourceFile};
 use super::family::{
-    Constraint, Excludes, Family, FormerParameter, KernelSpec, RenamedParameter, SpecializedValue,
+    Constraint, Excludes, Family, FormerParameter, KernelSpec, PackingSpec, RenamedParameter,
+    SpecializedValue,
 };
 use super::file::{
-    FamilyFile, KernelFile, OneOrMany, PrunesFile, RemovedFile, RenamedFile, SCHEMA, SizeText,
+    FamilyFile, KernelFile, OneOrMany, PackingFile, PrunesFile, RemovedFile, RenamedFile, SCHEMA,
+    SizeText,
 };
 use super::formula::Slot;
 use super::scope::{self, BUILT_INS, FIRST_PARAMETER};
@@ -386,7 +388,19 @@ impl Builder {
             programmatic: (kernel.programmatic.as_ref())
                 .map(|when| self.expression(when))
                 .transpose()?,
+            packs: kernel.packs.as_ref().map(|packs| self.packing(packs, buffers)).transpose()?,
             arguments,
+        })
+    }
+
+    fn packing(&self, packs: &PackingFile, buffers: &[&str]) -> Parsing<PackingSpec> {
+        let condition = |of: &Option<Spanned<String>>| {
+            of.as_ref().map(|condition| self.expression(condition)).transpose()
+        };
+        Ok(PackingSpec {
+            a: condition(&packs.a)?,
+            b: condition(&packs.b)?,
+            workspace: self.one_of(&packs.into, "workspace", buffers)?,
         })
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaStream};
 use gemm_tune::model::{Dtype, EpilogueOp, GemmType, Layout, Problem, Shape};
-use gemm_tune_runtime::{Multiplier, Operands, RuntimeError};
+use gemm_tune_runtime::{GemmFactor, Multiplier, Operands, RuntimeError};
 use half::bf16;
 use libtest_mimic::Failed;
 
@@ -16,7 +16,8 @@ use crate::rig::gemm_tune;
 
 /// Arguments of a tuning run each.
 const TUNED: [&str; 2] =
-    ["--dtype f32 --layout nn", "--dtype bf16 --layout nn --epilogue bias,relu"];
+    // Boxes of an A that is not transposed need a packed copy of it.
+    ["--dtype f32 --layout nn --family tma", "--dtype bf16 --layout nn --epilogue bias,relu"];
 
 /// Error of a sum in f32 over the sum of its terms' sizes.
 const TOLERANCE: f64 = 1e-5;
@@ -88,6 +89,7 @@ pub(crate) fn multiplier_checks_and_multiplies() -> Result<(), Failed> {
     }
     empty_products(&multiplier, &stream, &own)?;
     epilogue(&multiplier, &stream)?;
+    packed_products(&multiplier, &stream)?;
     refusals(&multiplier, &context, &stream, &own)
 }
 
@@ -153,6 +155,36 @@ fn empty_products(
     let none = Problem { shape: Shape { m: 0, ..own.shape }, ..*own };
     let mut on_d = stream.alloc_zeros::<f32>(1)?;
     Ok(multiplier.multiply(stream, &none, Operands::new(&nan, &nan, &mut on_d))?)
+}
+
+/// A that is packed once, and a B that no kernel packs alone: the same bits as without packing.
+fn packed_products(multiplier: &Multiplier, stream: &Arc<CudaStream>) -> Result<(), Failed> {
+    let own = Problem::new(Shape { m: 512, n: 384, k: 256 }, Dtype::F32);
+    let mut random = fastrand::Rng::with_seed(2);
+    let mut matrix = |count: usize| {
+        let values: Vec<f32> = (0..count).map(|_| random.f32() * 2.0 - 1.0).collect();
+        stream.clone_htod(&values)
+    };
+    let (a, b) = (matrix(512 * 256)?, matrix(256 * 384)?);
+    let mut d = stream.alloc_zeros::<f32>(512 * 384)?;
+    multiplier.multiply(stream, &own, Operands::new(&a, &b, &mut d))?;
+    let expected = stream.clone_dtoh(&d)?;
+    for (factor, is_packed) in [(GemmFactor::A, true), (GemmFactor::B, false)] {
+        let slice = if factor == GemmFactor::A { &a } else { &b };
+        let packed = multiplier.prepack(stream, &own, (factor, slice), None)?;
+        assert_eq!(packed.is_packed(), is_packed, "{factor:?}");
+        for _ in 0..3 {
+            let mut d = stream.alloc_zeros::<f32>(512 * 384)?;
+            multiplier.multiply_packed(stream, &packed, Operands::new(&a, &b, &mut d))?;
+            assert_eq!(stream.clone_dtoh(&d)?, expected, "{factor:?}");
+        }
+    }
+    let other = matrix(512 * 256)?;
+    let packed = multiplier.prepack(stream, &own, (GemmFactor::A, &a), None)?;
+    let error = multiplier.multiply_packed(stream, &packed, Operands::new(&other, &b, &mut d));
+    let error = error.unwrap_err();
+    assert!(matches!(error, RuntimeError::OtherFactor { operand: "A" }), "{error}");
+    Ok(())
 }
 
 /// Slices of bf16 with a bias: the epilogue of nothing is relu(bias), and of ones relu(K + bias).

@@ -14,10 +14,11 @@ const PAGE: &str = "docs/reference/family-files.md";
 const UNKNOWN: &str = "qqqqqqqqqqqq";
 
 /// Each table of a family file with the heading of its section.
-const TABLES: [(&str, &str); 8] = [
+const TABLES: [(&str, &str); 9] = [
     ("", "## Top level"),
     ("[[constraints]]", "## [[constraints]]"),
     ("[[kernels]]", "## [[kernels]]"),
+    ("[[kernels]]\n[kernels.packs]", "### [kernels.packs]"),
     ("[[workspaces]]", "## [[workspaces]]"),
     ("[[tensor_maps]]", "## [[tensor_maps]]"),
     ("[work]", "## [work]"),

@@ -147,6 +147,7 @@ impl Bundle {
                         dynamic_shared_bytes: size(&launch.formulas.dynamic_shared_bytes)?,
                         programmatic: launch.programmatic,
                     },
+                    packs: launch.packs.clone(),
                     arguments: launch.arguments.clone(),
                 })
             })

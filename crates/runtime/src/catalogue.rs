@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::RuntimeError;
+use crate::manifest::BundledPacking;
 use crate::model::launch::WORKSPACE_ALIGNMENT;
 use crate::model::{KernelLaunch, LaunchPlan, LaunchShape, Storage, TensorMap, Workspace};
 use crate::question::Question;
@@ -46,6 +47,8 @@ pub struct SelectedLaunch {
     pub entry: String,
     /// Its extents and attributes.
     pub shape: LaunchShape,
+    /// The operands that it copies to a workspace, where it does nothing else.
+    pub packs: Option<BundledPacking>,
     /// Names of arguments, in order.
     pub arguments: Vec<String>,
 }

@@ -98,6 +98,12 @@ pub enum RuntimeError {
         /// The operand.
         operand: &'static str,
     },
+    /// A factor is another one than the one that was packed.
+    #[error("{operand} is not the factor that was packed: give the same one, or pack this one")]
+    OtherFactor {
+        /// The operand.
+        operand: &'static str,
+    },
     /// No slice was given for an operation of the epilogue.
     #[error("the epilogue's `{operation}` has no operand: give it with `Operands::with`")]
     MissingOperand {

@@ -12,9 +12,9 @@ use crate::column_major::{check_columns, row_major, row_major_operands};
 use crate::driver::Driver;
 use crate::error::RuntimeError;
 use crate::gpu::{ForeignContext, KernelArgument, Stream};
-use crate::model::Problem;
+use crate::model::{LaunchShape, Problem};
 use crate::operands::GemmOperands;
-use crate::prepared::{MAX_ARGUMENTS, PreparedKernel, prepare};
+use crate::prepared::{MAX_ARGUMENTS, PreparedKernel, WorkspaceAddresses, prepare};
 use crate::question::Question;
 
 /// Problems that are prepared before all are forgotten: a program with changing extents, such as lengths of
@@ -102,7 +102,14 @@ impl<C: Catalogue, D: Driver> Runtime<C, D> {
             match self.lend(&mut workspaces, stream, bytes)? {
                 // SAFETY: the operands are the caller's; the workspace is the stream's, and large enough.
                 Some(workspace) => unsafe {
-                    return self.launch(stream, &prepared, problem, operands, workspace);
+                    let workspaces = WorkspaceAddresses::at_one(workspace);
+                    return self.launch(
+                        stream,
+                        (&prepared, LaunchPart::Whole),
+                        problem,
+                        operands,
+                        workspaces,
+                    );
                 },
                 // A kernel that needs less is used.
                 None => room = bytes - 1,
@@ -237,27 +244,55 @@ impl<C: Catalogue, D: Driver> Runtime<C, D> {
     pub(crate) unsafe fn launch(
         &self,
         stream: Stream,
-        prepared: &PreparedKernel<D>,
+        (prepared, part): (&PreparedKernel<D>, LaunchPart),
         problem: &Problem,
         operands: &GemmOperands,
-        workspace: u64,
+        workspaces: WorkspaceAddresses,
     ) -> Result<(), RuntimeError> {
-        let maps = prepared.maps.encoded(&self.driver, operands, workspace)?;
+        let maps = prepared.maps.encoded(&self.driver, operands, workspaces)?;
         let maps = maps.as_deref().unwrap_or_default();
         let mut arguments = [KernelArgument::I32(0); MAX_ARGUMENTS];
-        for launch in &prepared.launches {
+        // A launch may begin before the one before it ends, which is one of this product.
+        let mut is_first = true;
+        for launch in prepared.launches.iter().filter(|launch| part.has(launch.packs.is_some())) {
+            let programmatic = launch.shape.programmatic && !is_first;
+            is_first = false;
             for (argument, slot) in arguments.iter_mut().zip(&launch.slots) {
-                *argument = slot.value(problem, operands, workspace);
+                *argument = slot.value(problem, operands, workspaces);
             }
             let given = &arguments[..launch.slots.len()];
             // SAFETY: kernels of a catalogue access the operands of their problem and their workspaces.
-            unsafe { self.driver.launch(stream, &launch.kernel, launch.shape, given, maps)? };
+            unsafe {
+                let shape = LaunchShape { programmatic, ..launch.shape };
+                self.driver.launch(stream, &launch.kernel, shape, given, maps)?;
+            }
         }
         Ok(())
     }
 }
 
+/// Which launches of a kernel are launched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LaunchPart {
+    /// All of them.
+    Whole,
+    /// Those that only pack operands.
+    Packing,
+    /// The others.
+    Rest,
+}
+
+impl LaunchPart {
+    fn has(self, packs: bool) -> bool {
+        match self {
+            Self::Whole => true,
+            Self::Packing => packs,
+            Self::Rest => !packs,
+        }
+    }
+}
+
 /// Whether D has no elements.
-fn is_nothing(problem: &Problem) -> bool {
+pub(crate) fn is_nothing(problem: &Problem) -> bool {
     problem.shape.m == 0 || problem.shape.n == 0 || problem.batch == 0
 }

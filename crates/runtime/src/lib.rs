@@ -58,8 +58,10 @@ mod gemm;
 mod multiplier;
 mod needed;
 mod operands;
+mod packing;
 mod prepared;
 mod question;
+mod slice_operands;
 mod slices;
 mod target;
 mod tensor_maps;
@@ -75,13 +77,15 @@ pub use gemm::Runtime;
 #[doc(hidden)]
 pub use gpu::ForeignContext;
 pub use gpu::{GpuError, Stream, device_count};
-pub use multiplier::{Multiplier, Operands};
+pub use multiplier::{Multiplier, PackedSlice};
 pub use opening::BundleError;
 pub use operands::{GemmOperands, SeparateC};
 #[doc(hidden)]
 pub use operands::{RowsToCopy, RowsToFill};
+pub use packing::{GemmFactor, PackedFactor};
 #[doc(hidden)]
 pub use question::Question;
+pub use slice_operands::Operands;
 pub use slices::{DeviceOperand, DeviceResult, SliceElement};
 
 /// The crate whose contexts, streams and slices products take.

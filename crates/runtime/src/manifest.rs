@@ -107,10 +107,24 @@ pub struct BundledLaunch {
     /// a program may launch it without the attribute.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub programmatic: bool,
+    /// The operands that it copies to a workspace, where it does nothing else and no other launch writes that workspace: a
+    /// program may do so once for many calls. Absent for other launches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packs: Option<BundledPacking>,
     /// The same sizes as formulas, for every served problem.
     pub formulas: LaunchFormulas,
     /// Its arguments, in order.
     pub arguments: Vec<String>,
+}
+
+/// Operands that a launch copies.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BundledPacking {
+    /// `A`, `B` or both.
+    pub operands: Vec<String>,
+    /// The workspace that it copies them to.
+    pub workspace: String,
 }
 
 /// The sizes of a launch as formulas.

@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "kernels take the addresses of the checked slices")]
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,9 +15,11 @@ use crate::error::RuntimeError;
 use crate::gemm::Runtime;
 use crate::gpu::{GpuError, Stream, check};
 use crate::model::{EpilogueAddresses, EpilogueOp, Problem};
-use crate::needed::{GivenOperand, Rows};
+use crate::needed::Rows;
 use crate::operands::{GemmOperands, SeparateC};
-use crate::slices::{DeviceOperand, DeviceResult};
+use crate::packing::{GemmFactor, PackedFactor};
+use crate::slice_operands::{Operands, check_operands, described};
+use crate::slices::DeviceOperand;
 
 /// Kernels of a bundle in a CUDA context, for all threads and streams of it.
 pub struct Multiplier {
@@ -25,97 +28,19 @@ pub struct Multiplier {
     context: Arc<CudaContext>,
 }
 
-/// Operands of a product D = epilogue(alpha op(A) op(B) + beta C).
-///
-/// Without further calls, alpha is 1, beta is 0, rows have no gaps between them, and C lies in D.
-pub struct Operands<'a> {
-    a: &'a dyn DeviceOperand,
-    b: &'a dyn DeviceOperand,
-    d: &'a mut dyn DeviceResult,
-    c: Option<(&'a dyn DeviceOperand, Option<u64>)>,
-    leading_dimensions: Option<[u64; 3]>,
-    alpha: f64,
-    beta: f64,
-    epilogue: [Option<&'a dyn DeviceOperand>; EpilogueOp::ALL.len()],
-    /// Names of A and B in messages.
-    names: [&'static str; 2],
-}
-
-impl<'a> Operands<'a> {
-    /// A, B and D of a product.
-    pub fn new(
-        a: &'a dyn DeviceOperand,
-        b: &'a dyn DeviceOperand,
-        d: &'a mut dyn DeviceResult,
-    ) -> Self {
-        Self {
-            a,
-            b,
-            d,
-            c: None,
-            leading_dimensions: None,
-            alpha: 1.0,
-            beta: 0.0,
-            epilogue: [None; EpilogueOp::ALL.len()],
-            names: ["A", "B"],
-        }
-    }
-
-    /// Sets the factors of the product and of C. C is not read where beta is 0, and A and B are not where alpha is 0.
-    #[must_use]
-    pub fn scaled(self, alpha: f64, beta: f64) -> Self {
-        Self { alpha, beta, ..self }
-    }
-
-    /// Sets the elements from a row of A, B and D to the next; in a column-major product, from a column to the next.
-    #[must_use]
-    pub fn leading_dimensions(self, lda: u64, ldb: u64, ldd: u64) -> Self {
-        Self { leading_dimensions: Some([lda, ldb, ldd]), ..self }
-    }
-
-    /// Gives C in a slice of its own, whose rows lie as those of D do. It is copied to D before the product, unless beta
-    /// is 0.
-    #[must_use]
-    pub fn with_c(self, c: &'a dyn DeviceOperand) -> Self {
-        Self { c: Some((c, None)), ..self }
-    }
-
-    /// The same with `ldc` elements from a row of C to the next.
-    #[must_use]
-    pub fn with_c_rows(self, c: &'a dyn DeviceOperand, ldc: u64) -> Self {
-        Self { c: Some((c, Some(ldc))), ..self }
-    }
-
-    /// Gives the operand of an operation of the problem's epilogue.
-    #[must_use]
-    pub fn with(mut self, operation: EpilogueOp, operand: &'a dyn DeviceOperand) -> Self {
-        self.epilogue[operation as usize] = Some(operand);
-        self
-    }
-
-    /// The operands of the row-major product with the same memory.
-    fn swapped(self) -> Self {
-        let Self { a, b, names: [name_a, name_b], leading_dimensions, .. } = self;
-        let leading_dimensions = leading_dimensions.map(|[lda, ldb, ldd]| [ldb, lda, ldd]);
-        Self { a: b, b: a, names: [name_b, name_a], leading_dimensions, ..self }
-    }
+/// A slice that is a factor of products, packed where their kernel packs it.
+#[derive(Debug)]
+pub struct PackedSlice<'a> {
+    // Dropped before the context.
+    packed: PackedFactor,
+    context: Arc<CudaContext>,
+    slice: PhantomData<&'a dyn DeviceOperand>,
 }
 
 impl fmt::Debug for Multiplier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Multiplier")
             .field("device", &self.context.ordinal())
-            .finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for Operands<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { alpha, beta, leading_dimensions, .. } = self;
-        f.debug_struct("Operands")
-            .field("alpha", alpha)
-            .field("beta", beta)
-            .field("leading_dimensions", leading_dimensions)
             .finish_non_exhaustive()
     }
 }
@@ -152,35 +77,7 @@ impl Multiplier {
         problem: &Problem,
         operands: Operands<'_>,
     ) -> Result<(), RuntimeError> {
-        bind(&self.context)?;
-        self.check_contexts(stream, &operands)?;
-        let rows = match operands.leading_dimensions {
-            None => Rows::packed(problem),
-            Some([lda, ldb, ldd]) => Rows { lda, ldb, ldd },
-        };
-        check_operands(problem, &rows, &operands)?;
-        let Operands { a, b, d, c, alpha, beta, epilogue, .. } = operands;
-        let ((a, _a), (b, _b), (d, _d)) =
-            (a.read_on(stream), b.read_on(stream), d.write_on(stream));
-        let mut reads: [Option<SyncOnDrop<'_>>; EpilogueOp::ALL.len()] = [const { None }; _];
-        let mut addresses = EpilogueAddresses::default();
-        for operation in EpilogueOp::ALL.iter().copied() {
-            if let Some(operand) = epilogue[operation as usize] {
-                let (address, read) = operand.read_on(stream);
-                addresses.set(operation, address);
-                reads[operation as usize] = Some(read);
-            }
-        }
-        let c = c.map(|(c, ldc)| (c.read_on(stream), ldc.unwrap_or(rows.ldd)));
-        let separate =
-            c.as_ref().map(|((address, _), ldc)| SeparateC { address: *address, ldc: *ldc });
-        let Rows { lda, ldb, ldd } = rows;
-        let given =
-            GemmOperands { a, b, d, lda, ldb, ldd, alpha, beta, c: separate, epilogue: addresses };
-        // SAFETY: the context is current, and stream and slices belong to it. The slices are as long as the problem's
-        // operands and have their dtypes. D is borrowed mutably, so that no other slice of this call overlaps it; the
-        // values that `read_on` and `write_on` gave order the product among other work on the slices.
-        unsafe { self.runtime.gemm(Stream::from_raw(stream.cu_stream().cast()), problem, &given) }
+        self.enqueue(stream, (problem, None), operands)
     }
 
     /// Enqueues a product of column-major matrices, as BLAS has them: A is stored M x K in columns of `lda` elements, or
@@ -202,6 +99,71 @@ impl Multiplier {
             check_columns(&problem, leading_dimensions)?;
         }
         self.multiply(stream, &problem, operands.swapped())
+    }
+
+    /// Packs a factor for products of one problem, as weights of a model: the kernel of some problems packs A or B in a
+    /// launch of its own, which [`Multiplier::multiply_packed`] then leaves out. Waits until the factor is packed. The slice
+    /// stays borrowed, so that the copy is never older than it.
+    ///
+    /// `leading_dimensions` are the elements from a row of A, B and D to the next, where these are not packed without gaps.
+    ///
+    /// # Errors
+    /// As [`Multiplier::multiply`].
+    pub fn prepack<'a>(
+        &self,
+        stream: &CudaStream,
+        problem: &Problem,
+        (factor, slice): (GemmFactor, &'a dyn DeviceOperand),
+        leading_dimensions: Option<[u64; 3]>,
+    ) -> Result<PackedSlice<'a>, RuntimeError> {
+        bind(&self.context)?;
+        let name = factor.name();
+        for (operand, context) in [("the stream", stream.context()), (name, slice.context())] {
+            if *context != self.context {
+                return Err(RuntimeError::OtherContext { operand });
+            }
+        }
+        let rows = match leading_dimensions {
+            None => Rows::packed(problem),
+            Some([lda, ldb, ldd]) => Rows { lda, ldb, ldd },
+        };
+        let (dtype, elements) = match factor {
+            GemmFactor::A => (problem.types.a, rows.elements_of_a(problem)),
+            GemmFactor::B => (problem.types.b, rows.elements_of_b(problem)),
+        };
+        described(name, slice).check(dtype, elements)?;
+        let (address, read) = slice.read_on(stream);
+        // The factor's address stands for the others, which packing does not access.
+        let mut epilogue = EpilogueAddresses::default();
+        problem.epilogue.operands().for_each(|operation| epilogue.set(operation, address));
+        let Rows { lda, ldb, ldd } = rows;
+        let packed = GemmOperands::packed(problem, address, address, address);
+        let given = GemmOperands { lda, ldb, ldd, epilogue, ..packed };
+        let raw = Stream::from_raw(stream.cu_stream().cast());
+        // SAFETY: the context is current, and the stream and the slice belong to it. The slice is as long as the factor
+        // and has its dtype; it stays borrowed.
+        let packed = unsafe { self.runtime.prepack(raw, problem, &given, factor)? };
+        drop(read);
+        stream.synchronize().map_err(|error| driver_error("cuStreamSynchronize", error))?;
+        let context = Arc::clone(&self.context);
+        Ok(PackedSlice { packed, context, slice: PhantomData })
+    }
+
+    /// Enqueues a product of row-major matrices with a factor that [`Multiplier::prepack`] packed, for the problem that it was
+    /// packed for. `operands` have the slice that was packed too.
+    ///
+    /// # Errors
+    /// As [`Multiplier::multiply`]; [`RuntimeError::OtherFactor`].
+    pub fn multiply_packed(
+        &self,
+        stream: &CudaStream,
+        factor: &PackedSlice<'_>,
+        operands: Operands<'_>,
+    ) -> Result<(), RuntimeError> {
+        if factor.context != self.context {
+            return Err(RuntimeError::OtherContext { operand: "the packed factor" });
+        }
+        self.enqueue(stream, (&factor.packed.problem, Some(&factor.packed)), operands)
     }
 
     /// Selects and loads the kernel for a problem with packed operands in allocations of their own, so that the first
@@ -257,6 +219,51 @@ impl Multiplier {
         unsafe { self.runtime.gemm_column_major(stream, problem, operands) }
     }
 
+    /// Checks and enqueues a product, with a packed factor of it or without.
+    fn enqueue(
+        &self,
+        stream: &CudaStream,
+        (problem, packed): (&Problem, Option<&PackedFactor>),
+        operands: Operands<'_>,
+    ) -> Result<(), RuntimeError> {
+        bind(&self.context)?;
+        self.check_contexts(stream, &operands)?;
+        let rows = match operands.leading_dimensions {
+            None => Rows::packed(problem),
+            Some([lda, ldb, ldd]) => Rows { lda, ldb, ldd },
+        };
+        check_operands(problem, &rows, &operands)?;
+        let Operands { a, b, d, c, alpha, beta, epilogue, .. } = operands;
+        let ((a, _a), (b, _b), (d, _d)) =
+            (a.read_on(stream), b.read_on(stream), d.write_on(stream));
+        let mut reads: [Option<SyncOnDrop<'_>>; EpilogueOp::ALL.len()] = [const { None }; _];
+        let mut addresses = EpilogueAddresses::default();
+        for operation in EpilogueOp::ALL.iter().copied() {
+            if let Some(operand) = epilogue[operation as usize] {
+                let (address, read) = operand.read_on(stream);
+                addresses.set(operation, address);
+                reads[operation as usize] = Some(read);
+            }
+        }
+        let c = c.map(|(c, ldc)| (c.read_on(stream), ldc.unwrap_or(rows.ldd)));
+        let separate =
+            c.as_ref().map(|((address, _), ldc)| SeparateC { address: *address, ldc: *ldc });
+        let Rows { lda, ldb, ldd } = rows;
+        let given =
+            GemmOperands { a, b, d, lda, ldb, ldd, alpha, beta, c: separate, epilogue: addresses };
+        let stream = Stream::from_raw(stream.cu_stream().cast());
+        // SAFETY: the context is current, and stream and slices belong to it. The slices are as long as the problem's
+        // operands and have their dtypes. D is borrowed mutably, so that no other slice of this call overlaps it; the
+        // values that `read_on` and `write_on` gave order the product among other work on the slices.
+        // A factor was packed before `prepack` returned, and is borrowed since.
+        unsafe {
+            match packed {
+                None => self.runtime.gemm(stream, problem, &given),
+                Some(packed) => self.runtime.gemm_packed(stream, packed, &given),
+            }
+        }
+    }
+
     /// Checks that the stream and all operands belong to the context of the kernels.
     fn check_contexts(
         &self,
@@ -281,59 +288,42 @@ impl Multiplier {
     }
 }
 
+impl PackedSlice<'_> {
+    /// Whether there is a packed copy. The kernel of some problems reads the factor where it lies, or packs both factors
+    /// in one launch: products are then the same as without packing.
+    pub fn is_packed(&self) -> bool {
+        self.packed.is_packed()
+    }
+}
+
 impl Drop for Multiplier {
     fn drop(&mut self) {
-        // Kernels are unloaded in their context. An error of an earlier call is reported once and then forgotten; where
-        // the context is gone, its modules are too.
-        if self.context.bind_to_thread().is_err() {
-            let _ = self.context.bind_to_thread();
-        }
+        // Kernels are unloaded in their context.
+        bind_to_drop(&self.context);
+    }
+}
+
+impl Drop for PackedSlice<'_> {
+    fn drop(&mut self) {
+        // The copy is freed in its context.
+        bind_to_drop(&self.context);
+    }
+}
+
+/// Makes a context current. An error of an earlier call is reported once and then forgotten; where the context is gone,
+/// what was in it is too.
+fn bind_to_drop(context: &CudaContext) {
+    if context.bind_to_thread().is_err() {
+        let _ = context.bind_to_thread();
     }
 }
 
 /// Makes a context current on this thread.
 fn bind(context: &CudaContext) -> Result<(), RuntimeError> {
-    context.bind_to_thread().map_err(|DriverError(status)| {
-        // A status of success is no error of cudarc's.
-        check("cuCtxSetCurrent", status).err().unwrap_or(GpuError::NoContext).into()
-    })
+    context.bind_to_thread().map_err(|error| driver_error("cuCtxSetCurrent", error))
 }
 
-/// Checks dtypes and lengths of all operands.
-fn check_operands(
-    problem: &Problem,
-    rows: &Rows,
-    operands: &Operands<'_>,
-) -> Result<(), RuntimeError> {
-    let Operands { a, b, d, c, epilogue, names: [name_a, name_b], alpha, beta, .. } = operands;
-    let types = problem.types;
-    let nowhere = GemmOperands { alpha: *alpha, ..GemmOperands::packed(problem, 0, 0, 0) };
-    let is_read = !nowhere.reads_no_factors(problem);
-    let if_read = |elements: u64| if is_read { elements } else { 0 };
-    described(name_a, *a).check(types.a, if_read(rows.elements_of_a(problem)))?;
-    described(name_b, *b).check(types.b, if_read(rows.elements_of_b(problem)))?;
-    let d = GivenOperand { name: "D", dtype: d.dtype(), elements: d.elements() };
-    d.check(types.d, Rows::elements_of_d(problem, rows.ldd))?;
-    if let Some((c, ldc)) = c {
-        let elements = Rows::elements_of_d(problem, ldc.unwrap_or(rows.ldd));
-        described("C", *c).check(types.d, if *beta == 0.0 { 0 } else { elements })?;
-    }
-    for operation in EpilogueOp::ALL.iter().copied() {
-        let is_needed = problem.epilogue.operands().any(|needed| needed == operation);
-        match (epilogue[operation as usize], is_needed) {
-            (Some(operand), true) => {
-                let elements = rows.elements_of_epilogue(problem, operation);
-                described(operation.name(), operand)
-                    .check(operation.operand_dtype(types), elements)?;
-            }
-            (None, true) => return Err(RuntimeError::MissingOperand { operation }),
-            (Some(_), false) => return Err(RuntimeError::UnusedOperand { operation }),
-            (None, false) => {}
-        }
-    }
-    Ok(())
-}
-
-fn described(name: &'static str, operand: &dyn DeviceOperand) -> GivenOperand {
-    GivenOperand { name, dtype: operand.dtype(), elements: operand.elements() }
+fn driver_error(call: &'static str, DriverError(status): DriverError) -> RuntimeError {
+    // A status of success is no error of cudarc's.
+    check(call, status).err().unwrap_or(GpuError::NoContext).into()
 }

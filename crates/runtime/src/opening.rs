@@ -172,6 +172,15 @@ fn check_launches(kernel: &BundledKernel) -> Result<(), BundleError> {
             ));
         }
     }
+    for packs in kernel.launches.iter().filter_map(|launch| launch.packs.as_ref()) {
+        let is_factor = |operand: &String| operand == "A" || operand == "B";
+        if packs.operands.is_empty() || !packs.operands.iter().all(is_factor) {
+            return refuse(format!("packs {:?}, which are not A, B or both", packs.operands));
+        }
+        if !is_workspace(&packs.workspace) {
+            return refuse(format!("packs operands into `{}`, no workspace", packs.workspace));
+        }
+    }
     for map in &kernel.tensor_maps {
         if let Err(unknown) = map.bound() {
             return refuse(format!(

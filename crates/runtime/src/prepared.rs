@@ -29,6 +29,43 @@ pub(crate) struct PreparedLaunch<K> {
     pub(crate) kernel: K,
     pub(crate) shape: LaunchShape,
     pub(crate) slots: Vec<ArgumentSource>,
+    /// The operands that it copies to a workspace, where it does nothing else.
+    pub(crate) packs: Option<PackedSpace>,
+}
+
+/// The part of the workspaces that a launch packs operands into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PackedSpace {
+    /// Whether A and B are packed.
+    pub(crate) factors: [bool; 2],
+    /// Offset in bytes into the workspaces.
+    pub(crate) offset: u64,
+    /// Size in bytes.
+    pub(crate) bytes: u64,
+}
+
+/// Addresses of the workspaces of a product.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct WorkspaceAddresses {
+    /// Where all of them lie, one after the other.
+    pub(crate) base: u64,
+    /// Offset of one that lies elsewhere, and its address.
+    pub(crate) elsewhere: Option<(u64, u64)>,
+}
+
+impl WorkspaceAddresses {
+    /// All workspaces at one address.
+    pub(crate) fn at_one(base: u64) -> Self {
+        Self { base, elsewhere: None }
+    }
+
+    /// The address of the workspace with an offset.
+    pub(crate) fn of(self, offset: u64) -> u64 {
+        match self.elsewhere {
+            Some((elsewhere, address)) if elsewhere == offset => address,
+            _ => self.base + offset,
+        }
+    }
 }
 
 /// Source of an argument's value.
@@ -98,7 +135,13 @@ pub(crate) fn prepare<D: Driver>(
         if slots.len() > MAX_ARGUMENTS {
             return Err(refuse(format!("`{}` has {} arguments", launch.entry, slots.len())));
         }
-        Ok(PreparedLaunch { kernel, shape: launch.shape, slots })
+        let packs = launch.packs.as_ref().and_then(|packs| {
+            let is_packed = |factor: &str| packs.operands.iter().any(|name| name == factor);
+            let space = plan.workspaces.iter().find(|space| space.name == packs.workspace)?;
+            let (factors, bytes) = ([is_packed("A"), is_packed("B")], space.bytes);
+            Some(PackedSpace { factors, offset: offset(&packs.workspace)?, bytes })
+        });
+        Ok(PreparedLaunch { kernel, shape: launch.shape, slots, packs })
     });
     let launches = ready.collect::<Result<_, RuntimeError>>()?;
     let maps = TensorMapCache::new(problem.types, maps);
@@ -111,14 +154,14 @@ impl ArgumentSource {
         self,
         problem: &Problem,
         operands: &GemmOperands,
-        workspace: u64,
+        workspaces: WorkspaceAddresses,
     ) -> KernelArgument {
         // The casts lose nothing: `Storage::check` was applied to the problem and its operands.
         let int = |value: u64| KernelArgument::I32(value as i32);
         let stride = |rows: u64, row: u64| KernelArgument::I64((rows * row) as i64);
         let shape = problem.shape;
         let place = match self {
-            Self::Workspace(offset) => return KernelArgument::Pointer(workspace + offset),
+            Self::Workspace(offset) => return KernelArgument::Pointer(workspaces.of(offset)),
             Self::Map(place) => return KernelArgument::Map(place),
             Self::Epilogue(operation) => {
                 return KernelArgument::Pointer(operands.epilogue.of(operation));

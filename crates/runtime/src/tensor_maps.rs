@@ -8,6 +8,7 @@ use crate::driver::Driver;
 use crate::gpu::GpuError;
 use crate::model::{GemmType, TensorMap};
 use crate::operands::GemmOperands;
+use crate::prepared::WorkspaceAddresses;
 
 /// Sets of operands that are cached before the cache is cleared. A model has tens of layers of one
 /// shape, each with its own weights.
@@ -26,8 +27,8 @@ pub(crate) enum MapBase {
     Workspace(u64),
 }
 
-/// Addresses of A, B, D and the workspace.
-type MapAddresses = [u64; 4];
+/// Addresses of A, B, D and the workspaces.
+type MapAddresses = ([u64; 3], WorkspaceAddresses);
 
 /// Tensor maps of a prepared kernel, with a cache of their encodings.
 #[derive(Debug)]
@@ -49,12 +50,12 @@ impl<M> TensorMapCache<M> {
         &self,
         driver: &impl Driver<MapHandle = M>,
         operands: &GemmOperands,
-        workspace: u64,
+        workspaces: WorkspaceAddresses,
     ) -> Result<Option<Arc<[M]>>, GpuError> {
         if self.maps.is_empty() {
             return Ok(None);
         }
-        let addresses = [operands.a, operands.b, operands.d, workspace];
+        let addresses = ([operands.a, operands.b, operands.d], workspaces);
         let remembered = self.remembered.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(maps) = remembered.get(&addresses) {
             return Ok(Some(Arc::clone(maps)));
@@ -65,7 +66,7 @@ impl<M> TensorMapCache<M> {
                 MapBase::A => operands.a,
                 MapBase::B => operands.b,
                 MapBase::C => operands.d,
-                MapBase::Workspace(offset) => workspace + offset,
+                MapBase::Workspace(offset) => workspaces.of(*offset),
             };
             driver.encode(&map.placed(address, self.types))
         };

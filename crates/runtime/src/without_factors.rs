@@ -10,11 +10,11 @@ use std::sync::Arc;
 use crate::catalogue::Catalogue;
 use crate::driver::Driver;
 use crate::error::RuntimeError;
-use crate::gemm::{NOTHING, Runtime};
+use crate::gemm::{LaunchPart, NOTHING, Runtime};
 use crate::gpu::Stream;
 use crate::model::{Problem, Shape, Storage};
 use crate::operands::{GemmOperands, RowsToFill};
-use crate::prepared::PreparedKernel;
+use crate::prepared::{PreparedKernel, WorkspaceAddresses};
 use crate::question::Question;
 
 /// K of the zeros that are multiplied: the first that a kernel serves. The last is the problem's own.
@@ -72,14 +72,15 @@ impl<C: Catalogue, D: Driver> Runtime<C, D> {
                 alpha: 1.0,
                 ..*operands
             };
-            let workspace = address + zero_bytes;
+            let workspaces = WorkspaceAddresses::at_one(address + zero_bytes);
+            let whole = (&*prepared, LaunchPart::Whole);
             // SAFETY: C and D are the caller's; the zeros and the workspace behind them are the stream's.
             unsafe {
                 self.driver.fill_rows(stream, &fill)?;
                 if let Some(rows) = rows_of_c {
                     self.driver.copy_rows(stream, &rows)?;
                 }
-                return self.launch(stream, &prepared, &zero_problem, &zero_operands, workspace);
+                return self.launch(stream, whole, &zero_problem, &zero_operands, workspaces);
             }
         }
     }

@@ -14,13 +14,18 @@ use gemm_tune_runtime::model::{
 };
 use gemm_tune_runtime::opening::sha256;
 use gemm_tune_runtime::{
-    Bundle, Driver, GemmOperands, GpuError, Multiplier, RowsToCopy, RowsToFill, Runtime,
-    RuntimeError, Stream,
+    Bundle, Driver, GemmFactor, GemmOperands, GpuError, Multiplier, RowsToCopy, RowsToFill,
+    Runtime, RuntimeError, Stream,
 };
 use serde_json::{Value, json};
 
 /// The files of a bundle with one kernel for f32, which serves a K below 32.
 fn files(architectures: &[&str]) -> BTreeMap<String, Vec<u8>> {
+    edited(architectures, |_| {})
+}
+
+/// The same with another description of the kernel.
+fn edited(architectures: &[&str], edit: impl Fn(&mut Value)) -> BTreeMap<String, Vec<u8>> {
     let ptx = ".version 8.7\n.target sm_80\n.address_size 64\n";
     let mut files = BTreeMap::from([
         ("k.cu".to_owned(), b"source".to_vec()),
@@ -36,7 +41,7 @@ fn files(architectures: &[&str]) -> BTreeMap<String, Vec<u8>> {
     let cubins: BTreeMap<&str, Value> =
         architectures.iter().map(|name| (*name, file(&format!("k.{name}.cubin")))).collect();
     let arguments: Vec<&str> = STANDARD_ARGUMENTS.iter().map(|argument| argument.name()).collect();
-    let kernel = json!({
+    let mut kernel = json!({
         "name": "gemm_f32_nn_8x8x8",
         "problem": {
             "m": 8, "n": 8, "k": 8, "batch": 1, "dtype": "f32", "compute": "f32", "layout": "nn",
@@ -65,6 +70,7 @@ fn files(architectures: &[&str]) -> BTreeMap<String, Vec<u8>> {
         },
         "files": { "source": file("k.cu"), "ptx": file("k.ptx"), "cubins": cubins },
     });
+    edit(&mut kernel);
     let manifest = json!({
         "schema": 2,
         "gemm_tune": "0.1.0",
@@ -235,6 +241,87 @@ fn products_without_factors_multiply_zeros_of_a_k_that_a_kernel_serves() {
     let other = Problem { layout: Layout::Tt, ..empty };
     let error = runtime.warm_up(&other, &operands).unwrap_err();
     assert!(matches!(error, RuntimeError::NoKernel { .. }), "{error}");
+}
+
+#[test]
+fn a_factor_is_packed_once() {
+    let packing = |kernel: &mut Value| {
+        let formulas = kernel["launches"][0]["formulas"].clone();
+        let pack = json!({
+            "entry": "pack",
+            "grid": [1, 1, 1],
+            "block": [32, 1, 1],
+            "dynamic_shared_bytes": 0,
+            "packs": { "operands": ["B"], "workspace": "packed" },
+            "formulas": formulas,
+            "arguments": ["B", "partials", "packed"],
+        });
+        kernel["launches"][0]["programmatic"] = json!(true);
+        kernel["launches"][0]["arguments"] = json!(["A", "C", "partials", "packed"]);
+        kernel["launches"].as_array_mut().unwrap().insert(0, pack);
+        kernel["workspaces"] = json!([
+            { "name": "partials", "bytes": 100, "formula": "100" },
+            { "name": "packed", "bytes": 256, "formula": "4 * K * N" },
+        ]);
+    };
+    let files = edited(&["sm_90"], packing);
+    let recorder = Recorder::default();
+    let runtime = Runtime::new(opened(&files, "9.0").unwrap(), &recorder);
+    let launched = || {
+        let launched = std::mem::take(&mut *recorder.launched.lock().unwrap());
+        launched.into_iter().map(|(_, _, arguments)| arguments).collect::<Vec<_>>()
+    };
+    let own = problem("10x20x8");
+    let operands = GemmOperands::packed(&own, 256, 512, 1024);
+    // The recorder gives every allocation one address.
+    let (lent, copy) = (1 << 20, 1 << 20);
+    let pointers = |addresses: &[u64]| {
+        addresses.iter().map(|address| KernelArgument::Pointer(*address)).collect::<Vec<_>>()
+    };
+    // SAFETY: the driver records; nothing accesses an address. So for all calls below.
+    let gemm = || unsafe { runtime.gemm(Stream::default(), &own, &operands).unwrap() };
+    gemm();
+    let whole = [&[512, lent, lent + 256][..], &[256, 1024, lent, lent + 256]].map(pointers);
+    assert_eq!(launched(), whole);
+    // SAFETY: as above.
+    let packed =
+        unsafe { runtime.prepack(Stream::default(), &own, &operands, GemmFactor::B).unwrap() };
+    assert!(packed.is_packed());
+    assert_eq!(launched(), [pointers(&[512, copy, copy])]);
+    let call = |operands: &GemmOperands| {
+        // SAFETY: as above.
+        unsafe { runtime.gemm_packed(Stream::default(), &packed, operands) }
+    };
+    call(&GemmOperands { a: 2048, ..operands }).unwrap();
+    assert_eq!(launched(), [pointers(&[2048, 1024, lent, copy])], "the rest, with the copy");
+    // Less aligned than the kernel was chosen for, or with other rows: as without packing.
+    for other in [GemmOperands { a: 260, ..operands }, GemmOperands { ldd: 24, ..operands }] {
+        call(&other).unwrap();
+        assert_eq!(launched().len(), 2);
+    }
+    let error = call(&GemmOperands { b: 4096, ..operands }).unwrap_err();
+    assert!(matches!(error, RuntimeError::OtherFactor { operand: "B" }), "{error}");
+    // Nothing packs A alone.
+    // SAFETY: as above.
+    let unpacked =
+        unsafe { runtime.prepack(Stream::default(), &own, &operands, GemmFactor::A).unwrap() };
+    assert!(!unpacked.is_packed() && launched().is_empty());
+    // SAFETY: as above.
+    unsafe { runtime.gemm_packed(Stream::default(), &unpacked, &operands).unwrap() };
+    assert_eq!(launched().len(), 2);
+
+    for (packs, words) in [
+        (json!({ "operands": ["C"], "workspace": "packed" }), "packs [\"C\"], which are not A, B"),
+        (json!({ "operands": [], "workspace": "packed" }), "packs [], which are not A, B or both"),
+        (json!({ "operands": ["A"], "workspace": "p" }), "packs operands into `p`, no workspace"),
+    ] {
+        let files = edited(&["sm_90"], |kernel| {
+            packing(kernel);
+            kernel["launches"][0]["packs"] = packs.clone();
+        });
+        let error = opened(&files, "9.0").unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
 }
 
 #[test]

@@ -6,7 +6,8 @@ mod solve;
 mod tests;
 
 pub use gemm_tune_runtime::formula::{
-    Binary, Bound, BoundLaunch, BoundMap, EvaluationFault, FaultKind, Formula, Language, NoFormula,
-    OPEN, ReadError, Slot, Term, TermKind, Unary, equal, open_values, placed_values, read,
+    Binary, Bound, BoundLaunch, BoundMap, BoundPacking, EvaluationFault, FaultKind, Formula,
+    Language, NoFormula, OPEN, ReadError, Slot, Term, TermKind, Unary, equal, open_values,
+    placed_values, read,
 };
 pub use solve::Solver;

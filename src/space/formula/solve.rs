@@ -4,11 +4,13 @@
 //! has the same value there: that is a condition like the constraints are. What it fixes is known to
 //! all formulas after it.
 
-use super::{Binary, Bound, BoundLaunch, BoundMap, Formula, OPEN, Slot, Term, Unary, equal};
-use crate::model::{Configuration, Device, Problem};
+use super::{
+    Binary, Bound, BoundLaunch, BoundMap, BoundPacking, Formula, OPEN, Slot, Term, Unary, equal,
+};
+use crate::model::{Argument, Configuration, Device, Problem};
 use crate::space::Family;
 use crate::space::expression::{DerivedValue, Expression};
-use crate::space::family::{Excludes, TensorMapSpec};
+use crate::space::family::{Excludes, PackingSpec, TensorMapSpec};
 use crate::space::scope::{FIRST_PARAMETER, Scope, slot_of};
 
 /// Most values and operations of a formula, and most of them one inside another. A program would
@@ -154,8 +156,15 @@ impl<'a> Solver<'a> {
                 }
                 None => false,
             };
+            let packs = match &kernel.packs {
+                Some(packs) => self.packing(packs, open, &mut serves)?,
+                None => None,
+            };
             launches.push(BoundLaunch {
                 programmatic,
+                packs: packs.filter(|packs| {
+                    workspaces.iter().any(|(workspace, _)| *workspace == packs.workspace)
+                }),
                 entry: kernel.entry.clone(),
                 grid: three(&kernel.grid)?,
                 block: three(&kernel.block)?,
@@ -180,6 +189,25 @@ impl<'a> Solver<'a> {
         let Some(when) = when else { return Some(true) };
         let when = self.closed(when)?;
         Some(self.fix(&when, open, serves)? == Formula::Bool(true))
+    }
+
+    /// The operands that a launch packs; `None` within where there are none.
+    fn packing(
+        &self,
+        packs: &PackingSpec,
+        open: &[i64; 7],
+        serves: &mut Vec<Formula>,
+    ) -> Option<Option<BoundPacking>> {
+        let mut operands = Vec::new();
+        for (operand, when) in [(Argument::A, &packs.a), (Argument::B, &packs.b)] {
+            if let Some(when) = when
+                && self.is_there(Some(when), open, serves)?
+            {
+                operands.push(operand);
+            }
+        }
+        let workspace = packs.workspace.clone();
+        Some((!operands.is_empty()).then_some(BoundPacking { operands, workspace }))
     }
 
     fn tensor_map(&self, map: &TensorMapSpec) -> Option<BoundMap> {

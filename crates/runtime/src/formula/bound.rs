@@ -33,8 +33,19 @@ pub struct BoundLaunch {
     pub dynamic_shared_bytes: Formula,
     /// Whether it is a programmatic dependent launch.
     pub programmatic: bool,
+    /// The operands that it copies to a workspace, where it does nothing else.
+    pub packs: Option<BoundPacking>,
     /// What it is called with; `None`: the standard arguments, then every workspace.
     pub arguments: Option<Vec<Argument>>,
+}
+
+/// Operands that a launch copies to a workspace, which no other launch writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BoundPacking {
+    /// `A`, `B` or both.
+    pub operands: Vec<Argument>,
+    /// Name of the workspace.
+    pub workspace: String,
 }
 
 /// A tensor map for any problem that is served. Its formulas read leading dimensions as they are: [`placed_values`].
@@ -91,6 +102,7 @@ impl Bound {
             block: three(kernel.block),
             dynamic_shared_bytes: Formula::Int(i64::from(kernel.dynamic_shared_bytes)),
             programmatic: kernel.programmatic,
+            packs: None,
             arguments: Some(kernel.arguments.clone()),
         });
         let workspaces = plan.workspaces.iter();

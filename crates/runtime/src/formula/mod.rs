@@ -11,7 +11,7 @@ mod fold;
 mod print;
 mod read;
 
-pub use bound::{Bound, BoundLaunch, BoundMap, equal, open_values, placed_values};
+pub use bound::{Bound, BoundLaunch, BoundMap, BoundPacking, equal, open_values, placed_values};
 pub use evaluate::{EvaluationFault, FaultKind, Term, TermKind};
 pub use print::Language;
 pub use read::{NoFormula, ReadError, read};
