@@ -50,7 +50,7 @@ const DECLARED: [(&str, &str, &str); 10] = [
         "#define GEMM_TUNED_VERSION ",
     ),
     ("database, `results/*.toml`", "src/database/document.rs", "const SCHEMA: i64 = "),
-    ("bundle, `manifest.json`", "src/export/manifest.rs", "const SCHEMA: u64 = "),
+    ("bundle, `manifest.json`", "crates/runtime/src/manifest.rs", "const SCHEMA: u64 = "),
     ("learned model, `*.model.json`", "src/predict/learned_model.rs", "const VERSION: u32 = "),
     ("trace, `trace.json`", "src/session/trace/file.rs", "const SCHEMA: u32 = "),
     ("family, `NAME.toml`", "src/space/file.rs", "const SCHEMA: i64 = "),
