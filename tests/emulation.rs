@@ -148,7 +148,7 @@ fn every_family_passes_on_every_kind_of_edge_in_all_layouts() {
         problems.push(pattern.problem("33x40x72".parse().unwrap()));
     }
     let kit = built_in();
-    let sample = cases(2, 6);
+    let sample = cases(2, 4);
     let results = checked(&compiler, &kit, &problems, Sample::Of(sample));
     println!("{} executions passed", all_pass(&results));
     // Searches on this architecture exclude all of `tma`: tests of its own execute it.
@@ -335,7 +335,7 @@ fn a_tail_that_blocks_share_is_right_on_every_kind_of_edge() {
     let Some(compiler) = compiler_or_skip() else { return };
     let (family, templates) =
         ([pipelined("SCHEDULER", "stream_k")], Templates::built_in().unwrap());
-    let (sample, mut executed) = (cases(2, 8), 0);
+    let (sample, mut executed) = (cases(2, 4), 0);
     for (sms, shapes) in [
         (3, ["256x256x300", "257x391x258", "300x262x517"]),
         (5, ["320x384x131", "510x258x260", "301x515x257"]),
@@ -365,7 +365,7 @@ fn parts_of_k_that_meet_in_a_cluster_are_right_on_every_kind_of_edge() {
     problems.push(Problem { batch: 3, ..problem("40x50x260", Layout::Nn) });
     with_epilogues(&mut problems);
     let kit = (family.as_slice(), &templates);
-    let sample = cases(2, 8);
+    let sample = cases(2, 4);
     let results = checked_on(&Device::h200(), &compiler, kit, &problems, Sample::Of(sample));
     assert_eq!(all_pass(&results), sample * problems.len());
 }

@@ -75,7 +75,7 @@ fn no_forecast_of_a_space_is_below_what_is_possible() {
     let (families, device) = (families(), Device::h200());
     let predictor = predictor(&families, &device);
     let mut rng = Rng::with_seed(32);
-    for _ in 0..cases(3, 30) {
+    for _ in 0..cases(3, 12) {
         let problem = drawn(&mut rng);
         let least = least_time(&problem, &device, CachePolicy::Rotate);
         let served = families.iter().filter(|one| one.refusal(&problem, &device).is_none());
