@@ -98,7 +98,7 @@ pub fn gain(gain: &TraceGain, style: TableStyle) -> String {
 /// The gain in a sentence.
 pub(super) fn in_all(gain: &TraceGain) -> String {
     format!(
-        "{} of {} that the traced products take ({}), where kernels replace PyTorch's that are faster; {} of {} problems \
+        "{} of {} that the traced products take ({}), if kernels replace PyTorch's where they are faster; {} of {} problems \
          have a tuned kernel",
         seconds(gain.saved()),
         seconds(gain.total),

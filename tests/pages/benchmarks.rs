@@ -1,14 +1,12 @@
-//! Tables of `docs/benchmarks.md` and of the README, and the picture of speed-ups, of the files in `results/`.
+//! Tables of `docs/benchmarks.md` and of the README, of the files in `results/`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::Path;
 
 use super::{assert_generated, text_of, with_part};
 
 const PAGE: &str = "docs/benchmarks.md";
 const README: &str = "README.md";
-const PICTURE: &str = "docs/pictures/speedups.svg";
 
 /// A line of a CSV file, by the names of its columns.
 type Row = BTreeMap<String, String>;
@@ -35,14 +33,14 @@ fn shape(row: &Row) -> String {
 }
 
 /// Problems, with the speed-up of each over the fastest library call.
-struct Set {
-    name: &'static str,
+pub(super) struct Set {
+    pub(super) name: &'static str,
     file: &'static str,
-    speedups: Vec<f64>,
+    pub(super) speedups: Vec<f64>,
 }
 
 impl Set {
-    fn mean(&self) -> f64 {
+    pub(super) fn mean(&self) -> f64 {
         geometric_mean(&self.speedups)
     }
 
@@ -54,7 +52,7 @@ impl Set {
         self.speedups.iter().copied().fold(0.0, f64::max)
     }
 
-    fn slower(&self) -> usize {
+    pub(super) fn slower(&self) -> usize {
         self.speedups.iter().filter(|speedup| **speedup < 1.0).count()
     }
 }
@@ -64,7 +62,7 @@ fn geometric_mean(values: &[f64]) -> f64 {
 }
 
 /// The sets that the README and the picture show.
-fn sets() -> [Set; 4] {
+pub(super) fn sets() -> [Set; 4] {
     let compared = rows("results/compare-h200.csv");
     let over_library = |path| -> Vec<f64> {
         rows(path).iter().map(|row| 1.0 / number(row, "over_library")).collect()
@@ -160,18 +158,24 @@ const TENSOR_CORES: [(&str, &str); 3] = [
     ("i8, `i8.txt`", "results/i8-h200.csv"),
 ];
 
+/// The lists with their speed-ups.
+pub(super) fn tensor_core_sets() -> Vec<Set> {
+    let set = |(name, file)| {
+        let speedups = rows(file).iter().map(|row| number(row, "speedup")).collect();
+        Set { name, file, speedups }
+    };
+    TENSOR_CORES.into_iter().map(set).collect()
+}
+
 /// Speed-ups of products on tensor cores, list by list and then problem by problem.
 fn tensor_cores() -> String {
     let mut text = String::from(
         "| problems | speed-up, geometric mean | worst | best | below 0.97 | file |\n|---|---|---|---|---|---|\n",
     );
-    for (name, file) in TENSOR_CORES {
-        let speedups: Vec<f64> = rows(file).iter().map(|row| number(row, "speedup")).collect();
-        let name = format!("{} of {name}", speedups.len());
-        let worst = speedups.iter().copied().fold(f64::INFINITY, f64::min);
-        let best = speedups.iter().copied().fold(0.0, f64::max);
-        let below = speedups.iter().filter(|speedup| **speedup < 0.97).count();
-        let mean = geometric_mean(&speedups);
+    for set in tensor_core_sets() {
+        let name = format!("{} of {}", set.speedups.len(), set.name);
+        let (mean, worst, best, file) = (set.mean(), set.least(), set.most(), set.file);
+        let below = set.speedups.iter().filter(|speedup| **speedup < 0.97).count();
         writeln!(text, "| {name} | {mean:.3} | {worst:.2} | {best:.2} | {below} | `{file}` |")
             .unwrap();
     }
@@ -364,91 +368,6 @@ fn tables_are_those_of_the_results() {
     assert_generated(PAGE, &page);
     let readme = with_part(&text_of(README), "summary", &summary());
     assert_generated(README, &with_part(&readme, "rivals", &rivals()));
-}
-
-/// Left end, right end, and height of the picture, in its units.
-const PLOT: [f64; 3] = [30.0, 730.0, 330.0];
-/// Speed-ups at the ends.
-const ENDS: [f64; 2] = [0.7, 13.0];
-/// Radius of a dot.
-const DOT: f64 = 2.8;
-/// Height of a set.
-const BAND: f64 = 92.0;
-
-/// One dot for each problem, by its speed-up, in three bands.
-fn picture() -> String {
-    let [left, right, height] = PLOT;
-    let at = |speedup: f64| {
-        let share = (speedup / ENDS[0]).ln() / (ENDS[1] / ENDS[0]).ln();
-        left + (right - left) * share.clamp(0.0, 1.0)
-    };
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 760 {height}\" width=\"760\" height=\"{height}\" \
-         font-family=\"system-ui, sans-serif\" font-size=\"13\">\n\
-         <title>Speed-up over the fastest library call, one dot for each problem</title>\n\
-         <rect width=\"760\" height=\"{height}\" fill=\"#ffffff\"/>\n"
-    );
-    for tick in [0.8, 1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 8.0, 12.0] {
-        let (x, is_one) = (at(tick), tick == 1.0);
-        let colour = if is_one { "#333333" } else { "#dddddd" };
-        writeln!(
-            svg,
-            "<line x1=\"{x:.1}\" y1=\"12\" x2=\"{x:.1}\" y2=\"292\" stroke=\"{colour}\"/>"
-        )
-        .unwrap();
-        writeln!(
-            svg,
-            "<text x=\"{x:.1}\" y=\"308\" text-anchor=\"middle\" fill=\"#333333\">{tick}</text>"
-        )
-        .unwrap();
-    }
-    let legend = "speed-up over the fastest call of cuBLAS and cuBLASLt: right of 1 gemm-tune is faster (NVIDIA H200, strict f32)";
-    writeln!(
-        svg,
-        "<text x=\"380\" y=\"325\" text-anchor=\"middle\" fill=\"#333333\">{legend}</text>"
-    )
-    .unwrap();
-    for (band, (set, colour)) in sets().iter().zip(["#1b6ca8", "#2a8a5d", "#b4530a"]).enumerate() {
-        let top = 14.0 + band as f64 * BAND;
-        let middle = top + 54.0;
-        let name = set.name.replace('`', "");
-        let name = name.replace(", mostly odd rows", "").replace(", answered by lookup", ",");
-        let title = [
-            format!("{} {name}", set.speedups.len()),
-            format!("{:.2} in the geometric mean, {} slower", set.mean(), set.slower()),
-        ];
-        for (x, y) in dots(set.speedups.iter().map(|speedup| at(*speedup)).collect(), middle) {
-            writeln!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{DOT}\" fill=\"{colour}\" fill-opacity=\"0.75\"/>").unwrap();
-        }
-        for (line, text) in title.iter().enumerate() {
-            let (x, y) = (right - 2.0, top + 14.0 + 18.0 * line as f64);
-            writeln!(
-                svg,
-                "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"end\" fill=\"{colour}\" font-weight=\"600\">{text}</text>"
-            )
-            .unwrap();
-        }
-    }
-    svg + "</svg>\n"
-}
-
-/// Places of dots around a line: each as near to it as the dots before it let it be.
-fn dots(mut at: Vec<f64>, middle: f64) -> Vec<(f64, f64)> {
-    at.sort_by(f64::total_cmp);
-    let mut placed: Vec<(f64, f64)> = Vec::new();
-    for x in at {
-        let free = |y: f64| placed.iter().all(|(x2, y2)| (x - x2).hypot(y - y2) >= 1.8 * DOT);
-        let offsets = (0..40).flat_map(|step| [f64::from(step), -f64::from(step)]);
-        let y = offsets.map(|offset| middle + offset).find(|y| free(*y)).unwrap_or(middle);
-        placed.push((x, y));
-    }
-    placed
-}
-
-#[test]
-fn the_picture_of_speedups_is_that_of_the_results() {
-    assert_generated(PICTURE, &picture());
-    assert!(Path::new(PICTURE).exists());
 }
 
 #[test]

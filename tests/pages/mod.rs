@@ -6,6 +6,7 @@ mod blocks;
 mod commands;
 mod family_files;
 mod formats;
+mod pictures;
 mod reference;
 mod runs;
 mod sentences;
