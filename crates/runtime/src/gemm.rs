@@ -117,8 +117,8 @@ impl<C: Catalogue, D: Driver> Runtime<C, D> {
         }
     }
 
-    /// Enqueues a product of column-major matrices, as BLAS has them. The epilogue works on the memory of D: `bias` and
-    /// `col-scale` have a value for each of the M elements of a column, `row-scale` has one for each of the N columns.
+    /// Enqueues a product of column-major matrices, as BLAS has them. The epilogue works on the memory of D.
+    /// `bias` and `col-scale` have M values, one for each element of a column. `row-scale` has N, one for each column.
     ///
     /// # Errors
     /// [`RuntimeError`].

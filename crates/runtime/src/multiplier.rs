@@ -83,8 +83,8 @@ impl Multiplier {
     /// Enqueues a product of column-major matrices, as BLAS has them: A is stored M x K in columns of `lda` elements, or
     /// K x M where the layout says that it is transposed.
     ///
-    /// The epilogue works on the memory of D: `bias` and `col-scale` have a value for each of the M elements of a column,
-    /// `row-scale` has one for each of the N columns, and a `residual` or `mul` is stored as D is.
+    /// The epilogue works on the memory of D. `bias` and `col-scale` have M values, one for each element of a column.
+    /// `row-scale` has N values, one for each column. A `residual` or `mul` is stored as D is.
     ///
     /// # Errors
     /// As [`Multiplier::multiply`]; [`RuntimeError::Columns`].
