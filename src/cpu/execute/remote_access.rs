@@ -1,6 +1,8 @@
 //! Accesses to the shared memory of other blocks of a cluster, and the check that those blocks have
 //! not ended.
 
+use std::collections::BTreeMap;
+
 use crate::cpu::checks::{ExecutionCheck, ExecutionChecks, LaneViolation, ViolationKind};
 use crate::cpu::vector_clock::VectorClock;
 
@@ -22,6 +24,19 @@ pub(super) struct RemoteAccesses {
     pub(super) warps: usize,
     /// For each block, an entry for each warp of the cluster; empty without the check.
     pub(super) last: Vec<RemoteAccess>,
+    /// Latest copy to an mbarrier that another block issued, by the clock entry of the mbarrier.
+    copies: BTreeMap<usize, RemoteCopy>,
+}
+
+/// A tensor copy to the shared memory of another block. It ends when the phase of its mbarrier does.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RemoteCopy {
+    /// The block that it writes to.
+    pub(super) rank: usize,
+    /// Warp that issued it, by its number in the cluster.
+    pub(super) warp: usize,
+    /// Its clock is that of the mbarrier.
+    pub(super) access: RemoteAccess,
 }
 
 /// A remote access that is not ordered before the end of its target block.
@@ -41,12 +56,20 @@ impl RemoteAccesses {
         let warps = blocks * warps_each;
         let watched = blocks > 1 && checks.has(ExecutionCheck::Race);
         let last = vec![NEVER; if watched { blocks * warps } else { 0 }];
-        Self { ended: 0, warps, last }
+        Self { ended: 0, warps, last, copies: BTreeMap::new() }
     }
 
     pub(super) fn reset(&mut self) {
         self.ended = 0;
         self.last.fill(NEVER);
+        self.copies.clear();
+    }
+
+    /// Records a copy to an mbarrier, whose clock entry is `engine`.
+    pub(super) fn copy(&mut self, engine: usize, copy: RemoteCopy) {
+        if !self.last.is_empty() {
+            self.copies.insert(engine, copy);
+        }
     }
 
     /// Records the end of the block of a rank.
@@ -54,8 +77,8 @@ impl RemoteAccesses {
         self.ended |= 1 << rank;
     }
 
-    /// A remote access to a block that no barrier orders before its end. `final_clocks` yields the
-    /// final clocks of the block's warps.
+    /// A remote access to a block that no barrier orders before its end, or a copy whose phase none of its warps has
+    /// seen complete. `final_clocks` yields the final clocks of the block's warps.
     pub(super) fn late<'c>(
         &self,
         rank: usize,
@@ -65,8 +88,15 @@ impl RemoteAccesses {
         let is_late = |(warp, reach): &(usize, &RemoteAccess)| {
             reach.clock > 0 && !final_clocks.clone().any(|clocks| clocks.covers(*warp, reach.clock))
         };
-        let (warp, reach) = last.iter().enumerate().find(is_late)?;
-        Some(LateAccess { warp, step: reach.step, reach: *reach })
+        if let Some((warp, reach)) = last.iter().enumerate().find(is_late) {
+            return Some(LateAccess { warp, step: reach.step, reach: *reach });
+        }
+        let is_in_flight = |(engine, copy): &(&usize, &RemoteCopy)| {
+            let clock = copy.access.clock;
+            copy.rank == rank && !final_clocks.clone().any(|clocks| clocks.of(**engine) >= clock)
+        };
+        let (_, RemoteCopy { warp, access, .. }) = self.copies.iter().find(is_in_flight)?;
+        Some(LateAccess { warp: *warp, step: access.step, reach: *access })
     }
 }
 
@@ -74,8 +104,8 @@ impl LateAccess {
     pub(super) fn violation(&self, rank: usize) -> LaneViolation {
         // The kind is the same whether the block has ended or may have.
         let text = format!(
-            "no cluster barrier orders this access before the end of block {rank}, which owns the \
-             shared memory"
+            "nothing orders this access before the end of block {rank}, which owns the shared \
+             memory: no cluster barrier, and no mbarrier that the block waits for"
         );
         LaneViolation::access(ViolationKind::OutOfBounds, self.reach.lane, self.reach.address, text)
     }

@@ -5,7 +5,7 @@
 //! accesses of other blocks accordingly (CUDA C++ Programming Guide, distributed shared memory).
 
 use super::cluster_state::ClusterState;
-use super::remote_access::RemoteAccess;
+use super::remote_access::{RemoteAccess, RemoteAccesses};
 use super::warp::Warp;
 use crate::cpu::checks::{LaneViolation, ViolationKind};
 use crate::cpu::layout::{CLUSTER_END, WINDOW_BYTES};
@@ -28,14 +28,45 @@ impl Warp {
             _ => (self.position.shared, address),
         };
         check_shared(cluster, lane, inside, bytes)?;
+        if CHECKED && space == Space::Cluster && start != self.position.shared {
+            self.record_remote_access(cluster, lane, (start, inside));
+        }
         Ok(start + inside)
+    }
+
+    /// The same for the target of a tensor copy, which is in flight until the phase of its mbarrier ends.
+    pub(super) fn find_target<const CHECKED: bool>(
+        &self,
+        cluster: &ClusterState<'_>,
+        lane: usize,
+        address: u64,
+        bytes: u32,
+    ) -> Result<u64, LaneViolation> {
+        let (start, inside) = self.reach::<CHECKED>(cluster, lane, address)?;
+        check_shared(cluster, lane, inside, bytes)?;
+        Ok(start + inside)
+    }
+
+    /// Records an access to the shared memory of another block, which begins at `start`.
+    fn record_remote_access(
+        &self,
+        cluster: &mut ClusterState<'_>,
+        lane: usize,
+        (start, address): (u64, u64),
+    ) {
+        let RemoteAccesses { warps, last, .. } = &mut cluster.remote_accesses;
+        let rank = (start / cluster.shared_stride) as usize;
+        if let Some(last) = last.get_mut(rank * *warps + self.position.number) {
+            let clock = self.clocks.now(self.position.number);
+            *last = RemoteAccess { clock, step: self.last_step(), lane, address };
+        }
     }
 
     /// Resolves a `.shared::cluster` address to the start of its block's shared memory and the
     /// offset in it.
     fn reach<const CHECKED: bool>(
         &self,
-        cluster: &mut ClusterState<'_>,
+        cluster: &ClusterState<'_>,
         lane: usize,
         address: u64,
     ) -> Result<(u64, u64), LaneViolation> {
@@ -67,11 +98,6 @@ impl Warp {
                 );
                 return wrong(ViolationKind::Race, text);
             }
-            let clock = self.clocks.now(self.position.number);
-            let step = self.last_step();
-            let last = rank * cluster.remote_accesses.warps + self.position.number;
-            cluster.remote_accesses.last[last] =
-                RemoteAccess { clock, step, lane, address: inside };
         }
         Ok((rank as u64 * cluster.shared_stride, inside))
     }

@@ -227,10 +227,11 @@ impl Warp {
             Operation::WarpBarrier => self.clocks.advance(self.position.number),
             Operation::Fence | Operation::ProxyFence => {
                 fence(Ordering::SeqCst);
-                if CHECKED && matches!(step.operation, Operation::ProxyFence) {
+                // Between proxies of a thread, a fence orders accesses, and publishes none to other threads.
+                let is_proxy = matches!(step.operation, Operation::ProxyFence);
+                if CHECKED && is_proxy {
                     self.clocks.fence_proxy(self.position.number);
-                }
-                if CHECKED && cluster.blocks > 1 {
+                } else if CHECKED && cluster.blocks > 1 {
                     self.fenced = Some(self.clocks.clone());
                     self.clocks.advance(self.position.number);
                 }

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use super::bounds::{check_alignment, find};
 use super::cluster_state::ClusterState;
 use super::mbarrier_state::{CopyOrigin, PendingTensorCopy};
+use super::remote_access::{RemoteAccess, RemoteCopy};
 use super::tensor_box::{BOX_ALIGNMENT, TensorBox, permute, violation};
 use super::warp::Warp;
 use crate::cpu::access_record::GlobalAccess;
@@ -87,8 +88,9 @@ impl Warp {
         (tensor, words): (&TensorBox, &[u32]),
     ) -> Result<Vec<u32>, LaneViolation> {
         let bytes = tensor.bytes();
-        let place = self.find_shared::<CHECKED>(cluster, Space::Cluster, lane, to, bytes)?;
-        let of_barrier = self.find_shared::<CHECKED>(cluster, Space::Cluster, lane, barrier, 8)?;
+        let place = self.find_target::<CHECKED>(cluster, lane, to, bytes)?;
+        let of_barrier = self.find_target::<CHECKED>(cluster, lane, barrier, 8)?;
+        let rank = (place / cluster.shared_stride) as usize;
         if place / cluster.shared_stride != of_barrier / cluster.shared_stride {
             let text = "the mbarrier and the box are in different blocks";
             return Err(violation(lane, barrier, text));
@@ -107,6 +109,11 @@ impl Warp {
             cluster.mbarriers.at(of_barrier, lane, barrier)?.start(in_flight, barrier)?;
         if CHECKED {
             cluster.shadow.record_engine_write((place, bytes), engine, clock);
+            if rank != self.position.rank {
+                let address = place % cluster.shared_stride;
+                let access = RemoteAccess { clock, step: from.step, lane, address };
+                cluster.remote_accesses.copy(engine, RemoteCopy { rank, warp: from.warp, access });
+            }
         }
         Ok(words)
     }

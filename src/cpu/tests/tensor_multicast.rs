@@ -61,6 +61,9 @@ fn the_blocks_of_the_mask_receive_the_box() {
     let some = "@!%p3 bra copy;";
     let body = [INIT, MEET, some, EXPECT, WAIT, READ, "bra past; copy:", &others, "past:", MEET];
     assert_eq!(run(&body), Ok(vec![31, 31, 77, 31]));
+    // Blocks that have waited for the copy may end.
+    let all = COPY.replace("%h1", "15");
+    assert_eq!(run(&[INIT, MEET, EXPECT, &all, WAIT, READ]), Ok(vec![31; 4]));
 }
 
 #[test]
@@ -90,7 +93,11 @@ fn violations_of_multicasts_are_reported() {
         ),
         // A block that may not have started, or that ends.
         (vec![INIT, EXPECT, &all], Race, "orders the start of block 1 before this access"),
-        (vec![INIT, MEET, EXPECT, &all, WAIT, READ], OutOfBounds, "before the end of block"),
+        (
+            vec![INIT, MEET, EXPECT, &all, "@!%p1 bra past;", WAIT, READ, "past:"],
+            OutOfBounds,
+            "before the end of block 1",
+        ),
     ] {
         let violation = match run(&body) {
             Err(LaunchError::Violation(violation)) => violation,
