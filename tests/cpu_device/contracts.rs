@@ -218,11 +218,17 @@ const PIPELINE_FAULTS: &[(&str, &str, &str, &str)] = &[
     ("a descriptor has another swizzle", "| 1ull << 62", "| 2ull << 62", "elements wrong"),
     (
         "tiles are multiplied before they are there",
-        "wait(stage.full(), stage.phase);",
-        "wait(stage.full(), stage.phase ^ 1);",
+        "if (!is_full)\n                    wait(stage.full(), stage.phase);",
+        "",
         "",
     ),
-    ("a stage is released while it is multiplied", "    wait_for_products<1>();\n}", "}", ""),
+    (
+        "the first tile is multiplied before it is there",
+        "bool is_full = is_over(stage.full(), stage.phase);",
+        "bool is_full = is_over(stage.full(), stage.phase ^ 1);",
+        "",
+    ),
+    ("a stage is released while it is multiplied", "wait_for_products<1>();", "", ""),
     (
         "a stage is filled before it is empty",
         "wait(stage.empty(), stage.phase ^ 1);",
@@ -243,6 +249,28 @@ const PIPELINE_FAULTS: &[(&str, &str, &str, &str)] = &[
     ),
 ];
 
+/// Faults in how the blocks of a cluster share tiles.
+const CLUSTER_FAULTS: &[(&str, &str, &str, &str)] = &[
+    (
+        "a block ends while another releases stages that it filled",
+        "for (int at = 0; at < STAGES; ++at, stage.advance())\n                wait(stage.empty(), stage.phase ^ 1);",
+        "",
+        "of the cluster has ended",
+    ),
+    (
+        "a block copies to another that may not have begun",
+        "asm volatile(\"barrier.cluster.arrive.relaxed.aligned;\" ::: \"memory\");  // the fence publishes the barriers\n    wait_for_cluster();",
+        "__syncthreads();",
+        "orders the start of block",
+    ),
+    (
+        "the barriers are not published",
+        "asm volatile(\"fence.mbarrier_init.release.cluster;\" ::: \"memory\");",
+        "",
+        "",
+    ),
+];
+
 /// Faults in how the blocks of a cluster add up parts of K.
 const CLUSTER_SUM_FAULTS: &[(&str, &str, &str, &str)] = &[
     (
@@ -253,20 +281,20 @@ const CLUSTER_SUM_FAULTS: &[(&str, &str, &str, &str)] = &[
     ),
     (
         "sums are read before all blocks have laid them out",
-        "cluster_sync();  // the sums of all blocks are there",
+        "arrive_at_cluster();\n    wait_for_cluster();  // the sums of all blocks are there",
         "__syncthreads();",
         "",
     ),
     (
         "a block ends while another reads its sums",
-        "cluster_sync();  // a block is there until the others have read its sums",
+        "wait_for_cluster();  // a block is there until the others have read its sums",
         "",
         "",
     ),
     (
         "a block adds up the share of another",
-        "int at = work.split * CONSUMERS + threadIdx.x",
-        "int at = threadIdx.x",
+        "return work.split * CONSUMERS + threadIdx.x;",
+        "return threadIdx.x;",
         "no thread wrote",
     ),
     (
@@ -347,6 +375,14 @@ fn check_refused(shape: &str, values: &[(&str, i64)], faults: &[(&str, &str, &st
 fn faults_of_a_pipeline_of_warpgroup_products_are_refused() {
     // More tiles along K than the ring has stages.
     check_refused("64x64x640", &[], PIPELINE_FAULTS);
+}
+
+#[test]
+fn faults_of_tiles_that_a_cluster_shares_are_refused() {
+    let words = [("SCHEDULER", 0), ("EPILOGUE", 0), ("REDUCTION", 0), ("SPLIT_K", 1)];
+    let values = [("WARPGROUPS", 1), ("BN", 32), ("CLUSTER_M", 2), ("CLUSTER_N", 1)];
+    let values: Vec<_> = values.into_iter().chain(words).collect();
+    check_refused("128x32x640", &values, CLUSTER_FAULTS);
 }
 
 #[test]
