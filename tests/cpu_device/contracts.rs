@@ -237,14 +237,30 @@ const PIPELINE_FAULTS: &[(&str, &str, &str, &str)] = &[
     ),
     (
         "a barrier expects one arrival too many",
-        "begin_barrier(first_empty + 8 * stage, RELEASES);",
-        "begin_barrier(first_empty + 8 * stage, RELEASES + 1);",
+        "begin_barrier(first_empty + 8 * threadIdx.x, RELEASES);",
+        "begin_barrier(first_empty + 8 * threadIdx.x, RELEASES + 1);",
         "deadlock",
     ),
     (
         "a barrier expects fewer bytes than are copied",
         "arrive_expecting(stage.full(), STAGE_BYTES);",
         "arrive_expecting(stage.full(), STAGE_BYTES - 128);",
+        "",
+    ),
+];
+
+/// Faults in how a tile takes the place of the ring.
+const STORE_FAULTS: &[(&str, &str, &str, &str)] = &[
+    (
+        "a tile is laid out while another warpgroup multiplies",
+        "asm volatile(\"bar.sync 1, %0;\" ::\"n\"(CONSUMERS) : \"memory\");",
+        "",
+        "",
+    ),
+    (
+        "boxes are copied that other threads write",
+        "fence.proxy.async.shared::cta;\" ::: \"memory\");\n                __syncwarp();",
+        "\" ::: \"memory\");\n                __syncwarp();",
         "",
     ),
 ];
@@ -375,6 +391,13 @@ fn check_refused(shape: &str, values: &[(&str, i64)], faults: &[(&str, &str, &st
 fn faults_of_a_pipeline_of_warpgroup_products_are_refused() {
     // More tiles along K than the ring has stages.
     check_refused("64x64x640", &[], PIPELINE_FAULTS);
+}
+
+#[test]
+fn faults_of_a_tile_that_takes_the_place_of_the_ring_are_refused() {
+    let words = [("SCHEDULER", 0), ("EPILOGUE", 1), ("REDUCTION", 0), ("SPLIT_K", 1)];
+    let values: Vec<_> = [("WARPGROUPS", 2), ("BN", 32)].into_iter().chain(words).collect();
+    check_refused("128x32x640", &values, STORE_FAULTS);
 }
 
 #[test]
