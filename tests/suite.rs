@@ -23,6 +23,7 @@ mod memory;
 mod modelled;
 mod new_family;
 mod packaging;
+mod packing;
 mod padding;
 mod pages;
 mod physics;

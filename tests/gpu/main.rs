@@ -16,6 +16,8 @@ mod correctness;
 mod harnesses;
 mod library;
 mod multiplier;
+#[path = "../support/packing_family.rs"]
+mod packing_family;
 mod rig;
 mod tensor_cores;
 #[path = "../support/tensor_products.rs"]

@@ -12,12 +12,15 @@ use gemm_tune_runtime::{GemmFactor, Multiplier, Operands, RuntimeError};
 use half::bf16;
 use libtest_mimic::Failed;
 
+use crate::packing_family::packing_family;
 use crate::rig::gemm_tune;
 
 /// Arguments of a tuning run each.
-const TUNED: [&str; 2] =
-    // Boxes of an A that is not transposed need a packed copy of it.
-    ["--dtype f32 --layout nn --family tma", "--dtype bf16 --layout nn --epilogue bias,relu"];
+const TUNED: [&str; 2] = [
+    // All kernels of these spaces pack A.
+    "--dtype f32 --layout nn --spaces target/test-artifacts/multiplier/spaces",
+    "--dtype bf16 --layout nn --epilogue bias,relu",
+];
 
 /// Error of a sum in f32 over the sum of its terms' sizes.
 const TOLERANCE: f64 = 1e-5;
@@ -26,7 +29,8 @@ const TOLERANCE: f64 = 1e-5;
 fn bundle() -> Result<PathBuf, Failed> {
     let folder = Path::new("target/test-artifacts/multiplier");
     let _ = std::fs::remove_dir_all(folder);
-    std::fs::create_dir_all(folder)?;
+    std::fs::create_dir_all(folder.join("spaces"))?;
+    std::fs::write(folder.join("spaces/pipelined.toml"), packing_family())?;
     let at = |name: &str| folder.join(name).to_str().unwrap().to_owned();
     let (database, out) = (at("db.toml"), at("bundle"));
     for words in TUNED {

@@ -11,6 +11,7 @@ use gemm_tune::compile::{
 pub(crate) mod boxes;
 pub(crate) mod cases;
 pub(crate) mod emulated;
+pub(crate) mod packing_family;
 pub(crate) mod program;
 pub(crate) mod tensor_products;
 pub(crate) mod without;
