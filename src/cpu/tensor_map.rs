@@ -2,7 +2,7 @@
 //! to this device; maps that a driver encoded are invalid here.
 
 use crate::model::tensor_map::{MAX_RANK, PlacedMap};
-use crate::model::{Dtype, Swizzle};
+use crate::model::{CopyRounding, Dtype, Swizzle};
 
 /// 64-bit words of an encoded map.
 pub(super) const WORDS: usize = 16;
@@ -23,10 +23,14 @@ pub(super) fn encode(map: &PlacedMap) -> [u64; WORDS] {
     let number = |found: Option<usize>| found.unwrap_or_default() as u64;
     let dtype = number(Dtype::ALL.iter().position(|dtype| *dtype == map.dtype));
     let swizzle = number(Swizzle::ALL.iter().position(|swizzle| *swizzle == map.swizzle));
+    // 0 is no rounding.
+    let rounding = map
+        .rounds_to
+        .map_or(0, |to| 1 + number(CopyRounding::ALL.iter().position(|rounding| *rounding == to)));
     let mut words = [0; WORDS];
     words[0] = MARK;
     words[1] = map.address;
-    words[2] = u64::from(map.rank) | dtype << 8 | swizzle << 16;
+    words[2] = u64::from(map.rank) | dtype << 8 | swizzle << 16 | rounding << 24;
     words[EXTENTS..STRIDES].copy_from_slice(&map.extents);
     words[STRIDES..BOX].copy_from_slice(&map.strides);
     for (at, extent) in map.tile.iter().enumerate() {
@@ -37,7 +41,8 @@ pub(super) fn encode(map: &PlacedMap) -> [u64; WORDS] {
 
 /// Decodes a map. `None` for words that are no map, and for a map with an empty box.
 pub(super) fn decode(words: &[u64; WORDS]) -> Option<PlacedMap> {
-    let [rank, dtype, swizzle] = [0, 8, 16].map(|shift| (words[2] >> shift & 0xff) as usize);
+    let [rank, dtype, swizzle, rounding] =
+        [0, 8, 16, 24].map(|shift| (words[2] >> shift & 0xff) as usize);
     let mask = (1 << BOX_BITS) - 1;
     let mut map = PlacedMap {
         address: words[1],
@@ -47,6 +52,10 @@ pub(super) fn decode(words: &[u64; WORDS]) -> Option<PlacedMap> {
         strides: [0; MAX_RANK - 1],
         tile: std::array::from_fn(|at| (words[BOX] >> (BOX_BITS * at as u32) & mask) as u32),
         swizzle: *Swizzle::ALL.get(swizzle)?,
+        rounds_to: match rounding {
+            0 => None,
+            code => Some(*CopyRounding::ALL.get(code - 1)?),
+        },
     };
     map.extents.copy_from_slice(&words[EXTENTS..STRIDES]);
     map.strides.copy_from_slice(&words[STRIDES..BOX]);
@@ -68,11 +77,15 @@ mod tests {
             strides: [1 << 39, 16, 0, 0],
             tile: [256, 32, 1, 1, 1],
             swizzle: Swizzle::B64,
+            rounds_to: None,
         };
+        for rounds_to in [None, Some(CopyRounding::Tf32)] {
+            let map = PlacedMap { rounds_to, ..map };
+            assert_eq!(decode(&encode(&map)), Some(map));
+        }
         let words = encode(&map);
-        assert_eq!(decode(&words), Some(map));
         assert_eq!(decode(&[0; WORDS]), None);
-        for (at, word) in [(0, 0), (2, 6), (2, 0x903), (BOX, 0)] {
+        for (at, word) in [(0, 0), (2, 6), (2, 0x903), (2, 0x200_0003), (BOX, 0)] {
             let mut other = words;
             other[at] = word;
             assert_eq!(decode(&other), None, "{at}");

@@ -104,6 +104,7 @@ impl From<&TensorMap> for StoredTensorMap {
             strides: map.strides.clone(),
             tile: map.tile.clone(),
             swizzle: map.swizzle,
+            rounds_to: map.rounds_to,
         }
     }
 }
@@ -119,6 +120,7 @@ impl From<&StoredTensorMap> for TensorMap {
             strides: stored.strides.clone(),
             tile: stored.tile.clone(),
             swizzle: stored.swizzle,
+            rounds_to: stored.rounds_to,
         }
     }
 }

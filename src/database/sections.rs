@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use super::figures::{four_figures, rfc3339, round_us, wide};
 use crate::measure::{Entrant, Final, FinalResult, FinalRules, TieRule};
-use crate::model::{Device, Dtype, Measurement, Micros, PowerState, Problem, Swizzle, Timing};
+use crate::model::{
+    CopyRounding, Device, Dtype, Measurement, Micros, PowerState, Problem, Swizzle, Timing,
+};
 
 /// A GPU, with the properties that decide whether a record applies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,6 +87,9 @@ pub struct StoredTensorMap {
     pub tile: Vec<u32>,
     /// The shared-memory swizzle: `none`, `32B`, `64B`, `128B`.
     pub swizzle: Swizzle,
+    /// What copies to shared memory round elements of f32 to: `tf32`; absent where they keep their bits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounds_to: Option<CopyRounding>,
 }
 
 /// Measured time and its conditions.

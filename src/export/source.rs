@@ -4,7 +4,7 @@
 use super::bundle::ExportedKernel;
 use crate::model::launch::STANDARD_ARGUMENTS;
 use crate::model::tensor_map::{MAX_RANK, operand_dtype};
-use crate::model::{Argument, Dtype, EpilogueOp, LaunchPlan, Swizzle};
+use crate::model::{Argument, CopyRounding, Dtype, EpilogueOp, LaunchPlan, Swizzle};
 use crate::space::Formula;
 use crate::space::formula::{Bound, BoundLaunch, BoundMap};
 
@@ -114,7 +114,10 @@ pub(super) fn map_row(kernel: &ExportedKernel, map: &BoundMap) -> [usize; 5] {
         Dtype::I8 => 0,
         Dtype::I32 => 3,
         Dtype::F16 => 6,
-        Dtype::F32 => 7,
+        Dtype::F32 => match map.rounds_to {
+            None => 7,
+            Some(CopyRounding::Tf32) => 11,
+        },
         Dtype::Bf16 => 9,
     };
     let swizzle = match map.swizzle {

@@ -9,8 +9,8 @@ use crate::arithmetic::{error_bound, slope};
 use crate::export::fill;
 use crate::model::tensor_map::MAX_RANK;
 use crate::model::{
-    Argument, Dtype, EpilogueOp, GemmType, KernelLaunch, LaunchPlan, Problem, Shape, Swizzle,
-    TensorMap,
+    Argument, CopyRounding, Dtype, EpilogueOp, GemmType, KernelLaunch, LaunchPlan, PlacedMap,
+    Problem, Shape, Swizzle, TensorMap,
 };
 
 /// The program, below the kernel.
@@ -233,7 +233,7 @@ fn encoded(map: &TensorMap, plan: &LaunchPlan, problem: &Problem) -> String {
         "    const MapFields fields_{name} = {{{}, {rank}, {}, {}, {}, {}}};
     with.map_{name} = encoded(fields_{name}, with.{operand}, {});
 ",
-        data_type(placed.dtype),
+        data_type(&placed),
         list(&placed.extents[..rank]),
         list(&placed.strides[..rank.saturating_sub(1)]),
         list(&tile[..rank]),
@@ -243,9 +243,12 @@ fn encoded(map: &TensorMap, plan: &LaunchPlan, problem: &Problem) -> String {
     )
 }
 
-fn data_type(dtype: Dtype) -> &'static str {
-    match dtype {
-        Dtype::F32 => "CU_TENSOR_MAP_DATA_TYPE_FLOAT32",
+fn data_type(map: &PlacedMap) -> &'static str {
+    match map.dtype {
+        Dtype::F32 => match map.rounds_to {
+            Some(CopyRounding::Tf32) => "CU_TENSOR_MAP_DATA_TYPE_TFLOAT32",
+            None => "CU_TENSOR_MAP_DATA_TYPE_FLOAT32",
+        },
         Dtype::I32 => "CU_TENSOR_MAP_DATA_TYPE_INT32",
         Dtype::F16 => "CU_TENSOR_MAP_DATA_TYPE_FLOAT16",
         Dtype::Bf16 => "CU_TENSOR_MAP_DATA_TYPE_BFLOAT16",

@@ -85,12 +85,14 @@ fn launched(number: usize, launch: &KernelLaunch) -> [String; 2] {
 /// A tensor map.
 fn mapped(map: &TensorMap, problem: &Problem) -> String {
     let TensorMap { name, operand, offset, swizzle, .. } = map;
+    let rounded =
+        map.rounds_to.map_or_else(String::new, |to| format!(", rounded to {to} by copies"));
     let joined =
         |extents: &[u64]| extents.iter().map(ToString::to_string).collect::<Vec<_>>().join(" x ");
     let tile: Vec<u64> = map.tile.iter().map(|extent| u64::from(*extent)).collect();
     format!(
         "tensor map {name}: {} of {operand} from byte {offset}, extents {}, strides {} elements, box {}, swizzle \
-         {swizzle}",
+         {swizzle}{rounded}",
         map.element(problem.types),
         joined(&map.extents),
         joined(&map.strides),

@@ -159,7 +159,10 @@ pub fn picture(subject: &InspectedKernel, ptx: &[u8]) -> Result<Picture, Inspect
     let program = subject.program(ptx)?;
     let mut memory = GlobalMemory::new(WriteTracking::Off);
     let (places, workspaces) = allocate(subject, &mut memory).map_err(HostFailure::Memory)?;
-    let launches = bind(plan, 0, problem, places, &workspaces, Scalars::PLAIN);
+    // Words that hold positions are no values to round.
+    let mut exact = plan.clone();
+    exact.tensor_maps.iter_mut().for_each(|map| map.rounds_to = None);
+    let launches = bind(&exact, 0, problem, places, &workspaces, Scalars::PLAIN);
     let launches = launches.map_err(|error| unsupported(error.to_string()))?;
     let execute = |wanted: &LaunchCommand, options: &LaunchOptions| {
         let parameters: Vec<KernelParameter> =

@@ -34,7 +34,7 @@ pub use outcome::{Fault, Mismatch, Outcome, OutcomeKind, Resources, Validation};
 pub use problem::{Layout, Problem, ProblemPattern, Shape};
 pub use storage::{Storage, StorageError};
 pub use stratum::Stratum;
-pub use tensor_map::{PlacedMap, Swizzle, TensorMap, TensorMapLimit};
+pub use tensor_map::{CopyRounding, PlacedMap, Swizzle, TensorMap, TensorMapLimit};
 pub use units::{Micros, Tflops};
 pub use warm_start::{Hint, WarmStart};
 pub use word::UnknownWord;

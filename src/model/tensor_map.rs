@@ -45,6 +45,26 @@ pub struct TensorMap {
     pub tile: Vec<u32>,
     /// Layout of a box in shared memory.
     pub swizzle: Swizzle,
+    /// What copies to shared memory round elements of f32 to; nothing where they keep their bits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounds_to: Option<CopyRounding>,
+}
+
+named_enum! {
+    /// Type that the tensor memory accelerator rounds elements to as it copies them to shared memory. They keep their size.
+    CopyRounding, "type that copies round to", {
+        /// 19 bits of f32: to nearest, ties to even.
+        Tf32 = "tf32",
+    }
+}
+
+impl CopyRounding {
+    /// The dtype whose elements are rounded to this type; others keep their bits.
+    pub fn source(self) -> Dtype {
+        match self {
+            Self::Tf32 => Dtype::F32,
+        }
+    }
 }
 
 named_enum! {
@@ -90,6 +110,8 @@ pub struct PlacedMap {
     pub tile: [u32; MAX_RANK],
     /// Layout of a box in shared memory.
     pub swizzle: Swizzle,
+    /// What copies to shared memory round elements to; nothing where they keep their bits.
+    pub rounds_to: Option<CopyRounding>,
 }
 
 /// Error: a tensor map exceeds a limit of all devices.
@@ -175,6 +197,12 @@ impl TensorMap {
         if let Some(most) = self.swizzle.bytes().filter(|most| row > *most) {
             return Some(format!("a row of its box has {row} bytes, its swizzle takes {most}"));
         }
+        if let Some(to) = self.rounds_to.filter(|to| to.source() != dtype) {
+            return Some(format!(
+                "it rounds elements to {to}, which takes {}, and its elements are {dtype}",
+                to.source()
+            ));
+        }
         let last = extents[1..].iter().zip(strides).fold(extents[0], |last, (extent, stride)| {
             last.saturating_add((extent - 1).saturating_mul(*stride))
         });
@@ -196,6 +224,7 @@ impl TensorMap {
             strides: [0; MAX_RANK - 1],
             tile: [1; MAX_RANK],
             swizzle: self.swizzle,
+            rounds_to: self.rounds_to,
         };
         placed.extents.iter_mut().zip(&self.extents).for_each(|(to, from)| *to = *from);
         placed.tile.iter_mut().zip(&self.tile).for_each(|(to, from)| *to = *from);
@@ -220,6 +249,7 @@ mod tests {
             strides: vec![100, 3000],
             tile: vec![32, 16, 1],
             swizzle: Swizzle::None,
+            rounds_to: Some(CopyRounding::Tf32),
         }
     }
 
@@ -258,6 +288,10 @@ mod tests {
             |map| map.swizzle = Swizzle::B64,
             "a row of its box has 128 bytes, its swizzle takes 64",
         );
+        check(
+            |map| map.dtype = Some(Dtype::I32),
+            "it rounds elements to tf32, which takes f32, and its elements are i32",
+        );
         check(|map| map.offset = 80, "it ends at byte 24080 of `packed`, which has 24064");
     }
 
@@ -268,5 +302,6 @@ mod tests {
         assert_eq!(placed.extents, [100, 30, 2, 1, 1]);
         assert_eq!(placed.strides, [400, 12_000, 0, 0]);
         assert_eq!(placed.tile, [32, 16, 1, 1, 1]);
+        assert_eq!(placed.rounds_to, Some(CopyRounding::Tf32));
     }
 }

@@ -91,7 +91,7 @@ pub fn launches(
     device: &Device,
 ) -> Result<LaunchPlan, RenderError> {
     let scope = family.scope_stored(configuration, problem, storage, device)?;
-    let plan = plan::launch_plan(family, &scope, storage, problem.epilogue)?;
+    let plan = plan::launch_plan(family, &scope, storage, problem)?;
     plan.check_limits()?;
     plan.check_maps(problem.types)?;
     Ok(plan)
@@ -124,7 +124,7 @@ pub fn render_stored(
     device: &Device,
 ) -> Result<Rendered, RenderError> {
     let scope = family.scope_stored(configuration, problem, storage, device)?;
-    let plan = plan::launch_plan(family, &scope, storage, problem.epilogue)?;
+    let plan = plan::launch_plan(family, &scope, storage, problem)?;
     plan.check_limits()?;
     plan.check_maps(problem.types)?;
     let body = templates.render(family, &scope)?;

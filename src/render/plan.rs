@@ -1,7 +1,7 @@
 //! The launch plan: the launches of a configuration, with every extent evaluated.
 
 use crate::model::launch::{KernelLaunch, LaunchPlan, STANDARD_ARGUMENTS, Workspace};
-use crate::model::{Argument, Diagnostic, Epilogue, Storage, TensorMap};
+use crate::model::{Argument, Diagnostic, GemmType, Problem, Storage, TensorMap};
 use crate::space::family::TensorMapSpec;
 use crate::space::{Expression, Family, Scope};
 
@@ -11,13 +11,14 @@ const MAX_SIZE: u64 = i64::MAX as u64;
 /// Evaluates the launches, workspaces and tensor maps of `family` in `scope`.
 ///
 /// A launch that lists no arguments takes the standard ones, then the operands of the epilogue, every
-/// workspace and every tensor map in order. Of the operands that a launch lists, it takes those of `epilogue`.
+/// workspace and every tensor map in order. Of the operands that a launch lists, it takes those of the problem's epilogue.
 pub(super) fn launch_plan<'a>(
     family: &'a Family,
     scope: &Scope<'a>,
     storage: &Storage,
-    epilogue: Epilogue,
+    problem: &Problem,
 ) -> Result<LaunchPlan, Box<Diagnostic>> {
+    let epilogue = problem.epilogue;
     let size32 = |expression: &'a Expression| size32(family, expression, scope);
     let three = |extents: &'a [Expression]| -> Result<[u32; 3], Box<Diagnostic>> {
         let mut sizes = [1; 3];
@@ -37,7 +38,7 @@ pub(super) fn launch_plan<'a>(
     // Elsewhere rows stand for what they are aligned to; here they say where elements lie.
     let places = scope.with_rows([storage.lda, storage.ldb, storage.ldc]);
     for map in &family.tensor_maps {
-        if let Some(map) = tensor_map(family, map, &plan, &places)? {
+        if let Some(map) = tensor_map(family, map, &plan, (&places, problem.types))? {
             plan.tensor_maps.push(map);
         }
     }
@@ -89,7 +90,7 @@ fn tensor_map<'a>(
     family: &'a Family,
     map: &'a TensorMapSpec,
     plan: &LaunchPlan,
-    scope: &Scope<'a>,
+    (scope, types): (&Scope<'a>, GemmType),
 ) -> Result<Option<TensorMap>, Box<Diagnostic>> {
     if let Some(when) = &map.when
         && !family.holds(when, scope)?
@@ -122,6 +123,7 @@ fn tensor_map<'a>(
         strides: sizes(&map.strides)?,
         tile: map.tile.iter().map(|one| size32(family, one, scope)).collect::<Result<_, _>>()?,
         swizzle: map.swizzle,
+        rounds_to: map.rounding(types),
     }))
 }
 
@@ -136,7 +138,7 @@ fn size32<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Configuration, Device, Dtype, Problem, Shape, Value};
+    use crate::model::{Compute, Configuration, Device, Dtype, Problem, Shape, Value};
 
     const SPLIT: &str = r#"schema = 1
 name = "t"
@@ -174,7 +176,7 @@ arguments = ["partials", "C"]
         let settings = [("SPLIT_K".to_owned(), Value::Int(splits))];
         let configuration: Configuration = settings.into_iter().collect();
         let scope = family.scope(&configuration, &problem, &Device::h200()).unwrap();
-        launch_plan(&family, &scope, &Storage::packed(&problem), problem.epilogue).unwrap()
+        launch_plan(&family, &scope, &Storage::packed(&problem), &problem).unwrap()
     }
 
     #[test]
@@ -217,8 +219,7 @@ arguments = ["partials", "C"]
             let configuration: Configuration = settings.into_iter().collect();
             let scope = family.scope(&configuration, &problem, &Device::h200()).unwrap();
             let storage = Storage { lda: 128, ..Storage::packed(&problem) };
-            launch_plan(&family, &scope, &storage, problem.epilogue)
-                .map_err(|error| error.summary())
+            launch_plan(&family, &scope, &storage, &problem).map_err(|error| error.summary())
         };
         let [of_a, of_space] = [map("SPLIT_K > 1", "A"), map("SPLIT_K == 1", "packed")];
         let plan = with(&format!("{of_space}{of_a}")).unwrap();
@@ -228,11 +229,41 @@ arguments = ["partials", "C"]
         assert_eq!((map_of_a.operand.as_str(), map_of_a.offset), ("A", 32));
         assert_eq!((&map_of_a.extents, &map_of_a.strides), (&vec![12, 8, 1], &vec![128, 1024]));
         assert_eq!(map_of_a.tile, [8, 2, 1]);
+        assert_eq!(map_of_a.rounds_to, None);
 
         let twice = with(&format!("{of_a}{of_a}")).unwrap_err();
         assert!(twice.contains("two tensor maps `a_map`"), "{twice}");
         let empty = "[[workspaces]]\nname = 'none'\nbytes = 0\n";
         let none = with(&format!("{empty}{}", map("SPLIT_K > 1", "none"))).unwrap_err();
         assert!(none.contains("of workspace `none`, which has 0 bytes"), "{none}");
+    }
+
+    #[test]
+    fn elements_are_rounded_where_products_are_of_that_type_and_elements_are_f32() {
+        let map = |name: &str, operand: &str, more: &str| {
+            format!(
+                "[[tensor_maps]]\nname = '{name}'\noperand = '{operand}'\nextents = ['K']\ntile = [4]\n\
+                 rounds_to = 'tf32'\n{more}"
+            )
+        };
+        let half = map("half", "packed", "dtype = 'f16'\n");
+        let text = format!("{SPLIT}{}{}{half}", map("a", "A", ""), map("own", "packed", ""));
+        let text = text
+            .replace("dtypes = [\"f32\"]", "dtypes = [\"f32\", \"bf16\"]")
+            .replace("compute = [\"f32\"]", "compute = [\"f32\", \"tf32\", \"bf16\"]");
+        let family = Family::parse("t.toml", &text).unwrap_or_else(|error| panic!("{error}"));
+        let settings = [("SPLIT_K".to_owned(), Value::Int(1))];
+        let configuration: Configuration = settings.into_iter().collect();
+        let rounded = |compute: Compute, dtype: Dtype| -> Vec<bool> {
+            let problem = Problem::new(Shape { m: 8, n: 4, k: 16 }, dtype);
+            let types = GemmType { compute, ..problem.types };
+            let problem = Problem { types, ..problem };
+            let scope = family.scope(&configuration, &problem, &Device::h200()).unwrap();
+            let plan = launch_plan(&family, &scope, &Storage::packed(&problem), &problem).unwrap();
+            plan.tensor_maps.iter().map(|map| map.rounds_to.is_some()).collect()
+        };
+        assert_eq!(rounded(Compute::Tf32, Dtype::F32), [true, true, false]);
+        assert_eq!(rounded(Compute::F32, Dtype::F32), [false; 3]);
+        assert_eq!(rounded(Compute::Bf16, Dtype::Bf16), [false; 3]);
     }
 }

@@ -8,9 +8,10 @@ use indexmap::IndexMap;
 
 use super::expression::{DerivedValue, Expression, SourceFile};
 use super::formula::Slot;
+use crate::model::tensor_map::operand_dtype;
 use crate::model::{
-    Argument, Compute, ComputeCapability, Configuration, Device, Dtype, Epilogue, GemmType, Layout,
-    Problem, ProblemPattern, Swizzle, Value,
+    Argument, Compute, ComputeCapability, Configuration, CopyRounding, Device, Dtype, Epilogue,
+    GemmType, Layout, Problem, ProblemPattern, Swizzle, Value,
 };
 
 /// A condition that every legal configuration satisfies.
@@ -98,6 +99,19 @@ pub(crate) struct TensorMapSpec {
     pub(crate) strides: Vec<Expression>,
     pub(crate) tile: Vec<Expression>,
     pub(crate) swizzle: Swizzle,
+    /// What elements of f32 are rounded to where products are of that type; nothing where they never are.
+    pub(crate) rounds_to: Option<CopyRounding>,
+}
+
+impl TensorMapSpec {
+    /// What copies round its elements to in products of these types; nothing where the compute type is another, or elements have
+    /// another dtype than is rounded.
+    pub(crate) fn rounding(&self, types: GemmType) -> Option<CopyRounding> {
+        let dtype = self.dtype.unwrap_or_else(|| operand_dtype(&self.operand, types));
+        self.rounds_to.filter(|to| match to {
+            CopyRounding::Tf32 => types.compute == Compute::Tf32 && dtype == to.source(),
+        })
+    }
 }
 
 /// The work of the blocks of one kernel, as the file declares it.

@@ -122,6 +122,7 @@ pub(crate) struct TensorMapFile {
     pub(crate) strides: Option<Spanned<Vec<Spanned<SizeText>>>>,
     pub(crate) tile: Spanned<Vec<Spanned<SizeText>>>,
     pub(crate) swizzle: Option<Spanned<String>>,
+    pub(crate) rounds_to: Option<Spanned<String>>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -48,7 +48,7 @@ impl KernelId {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{KernelLaunch, STANDARD_ARGUMENTS};
+    use crate::model::{CopyRounding, KernelLaunch, STANDARD_ARGUMENTS, Swizzle, TensorMap};
 
     fn plan(grid: u32) -> LaunchPlan {
         let kernel = KernelLaunch {
@@ -71,5 +71,24 @@ mod tests {
         assert_eq!(KernelId::of(image, &renamed), id);
         assert_ne!(KernelId::of(image, &plan(5)), id);
         assert_ne!(KernelId::of(b"other", &plan(4)), id);
+    }
+
+    #[test]
+    fn kernels_differ_by_what_their_copies_round_to() {
+        let id = |rounds_to| {
+            let map = TensorMap {
+                name: "a_map".to_owned(),
+                operand: "A".to_owned(),
+                dtype: None,
+                offset: 0,
+                extents: vec![64],
+                strides: Vec::new(),
+                tile: vec![32],
+                swizzle: Swizzle::None,
+                rounds_to,
+            };
+            KernelId::of(b"code", &LaunchPlan { tensor_maps: vec![map], ..plan(4) })
+        };
+        assert_ne!(id(None), id(Some(CopyRounding::Tf32)));
     }
 }

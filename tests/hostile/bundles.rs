@@ -126,6 +126,11 @@ pub(super) fn cases() -> Vec<Case> {
         ("\"layout\": \"nn\"", "\"layout\": \"nz\"", "is for a problem of another version"),
         ("\"workspaces\": []", &map("A", "f64", "none"), "a tensor map `a_map` of another version"),
         ("\"workspaces\": []", &map("A", "f32", "256B"), "a tensor map `a_map` of another version"),
+        (
+            "\"workspaces\": []",
+            &map("A", "f32", "none").replace("\"offset\"", "\"rounds_to\": \"f8\", \"offset\""),
+            "a tensor map `a_map` of another version",
+        ),
         ("\"workspaces\": []", &map("packed", "f32", "none"), "a tensor map of `packed`, which"),
         ("\"file\": \"k.cubin\"", "\"file\": \"../../etc/passwd\"", "not a plain file name"),
         ("\"file\": \"k.cubin\"", "\"file\": \"/etc/passwd\"", "not a plain file name"),

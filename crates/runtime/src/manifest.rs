@@ -164,6 +164,10 @@ pub struct BundledMap {
     pub dtype: String,
     /// Layout of a box in shared memory: `none`, `32B`, `64B` or `128B`.
     pub swizzle: String,
+    /// What copies to shared memory round elements of f32 to, `tf32`: their type is then
+    /// `CU_TENSOR_MAP_DATA_TYPE_TFLOAT32`. Absent where they keep their bits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounds_to: Option<String>,
     /// Bytes from the beginning of the operand to the first element.
     pub offset: Formula,
     /// Elements along each dimension, the innermost first.
@@ -214,6 +218,7 @@ impl BundledMap {
             operand: map.operand.clone(),
             dtype: dtype.to_string(),
             swizzle: map.swizzle.to_string(),
+            rounds_to: map.rounds_to.map(|to| to.to_string()),
             offset: map.offset.clone(),
             extents: map.extents.clone(),
             strides: map.strides.clone(),
@@ -224,13 +229,14 @@ impl BundledMap {
     /// The map as formulas.
     ///
     /// # Errors
-    /// A dtype or a swizzle that this version does not know.
+    /// A dtype, a swizzle or a rounding that this version does not know.
     pub fn bound(&self) -> Result<BoundMap, UnknownWord> {
         Ok(BoundMap {
             name: self.name.clone(),
             operand: self.operand.clone(),
             dtype: Some(self.dtype.parse()?),
             swizzle: self.swizzle.parse()?,
+            rounds_to: self.rounds_to.as_deref().map(str::parse).transpose()?,
             offset: self.offset.clone(),
             extents: self.extents.clone(),
             strides: self.strides.clone(),

@@ -12,6 +12,7 @@ use crate::cpu::access_record::GlobalAccess;
 use crate::cpu::checks::{ExecutionCheck, LaneViolation, ViolationKind};
 use crate::cpu::lanes::lanes;
 use crate::cpu::layout::WINDOW_BYTES;
+use crate::cpu::numeric::copy_rounding::round_copied;
 use crate::cpu::operation::TensorCopy;
 use crate::cpu::shadow::SharedAccess;
 use crate::cpu::trace::Movement;
@@ -149,7 +150,7 @@ fn multicast(
     Ok(lanes(mask).map(|rank| (within(to, rank), within(barrier, rank))).collect())
 }
 
-/// Reads a box. Elements outside of the map's extents are zero.
+/// Reads a box, and rounds its elements where the map says so. Elements outside of the map's extents are zero.
 fn load_box<const CHECKED: bool>(
     cluster: &ClusterState<'_>,
     lane: usize,
@@ -166,6 +167,9 @@ fn load_box<const CHECKED: bool>(
     }
     let words = bytes.as_chunks::<4>().0.iter();
     loaded.words = words.map(|word| u32::from_le_bytes(*word)).collect();
+    if let Some(to) = tensor.map.rounds_to {
+        loaded.words.iter_mut().for_each(|word| *word = round_copied(*word, to));
+    }
     Ok(loaded)
 }
 

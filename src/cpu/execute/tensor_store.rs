@@ -46,6 +46,12 @@ impl Warp {
                     "a tensor store cannot add elements of 8 bits",
                 ));
             }
+            if let Some(to) = tensor.map.rounds_to {
+                let text = format!(
+                    "a tensor store through a map that rounds elements to {to}: the elements that it writes are unknown"
+                );
+                return Err(violation(lane, maps[lane], text));
+            }
             check_alignment(Space::Shared, lane, from[lane], BOX_ALIGNMENT)?;
             let place =
                 self.find_shared::<CHECKED>(cluster, Space::Shared, lane, from[lane], bytes)?;

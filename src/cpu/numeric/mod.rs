@@ -3,6 +3,7 @@
 
 pub(super) mod addition;
 pub(super) mod convert;
+pub(super) mod copy_rounding;
 pub(super) mod float;
 pub(super) mod tensor_sum;
 

@@ -56,6 +56,7 @@ impl Launches {
             strides: [32, 0, 0, 0],
             tile: [8, 4, 1, 1, 1],
             swizzle: Swizzle::None,
+            rounds_to: None,
         };
         let parameters = [input, output].map(KernelParameter::Long);
         let parameters = [parameters[0], parameters[1], KernelParameter::Map(map)];

@@ -40,6 +40,7 @@ fn run(swizzle: Swizzle, columns: u32, to: u32) -> Result<Vec<u32>, LaunchError>
         strides: [128, 0, 0, 0],
         tile: [columns, 16, 1, 1, 1],
         swizzle,
+        rounds_to: None,
     };
     let parameters = [KernelParameter::Long(out), KernelParameter::Map(map)];
     let extents = ([1; 3], [1, 1, 1]);

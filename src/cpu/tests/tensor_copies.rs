@@ -5,7 +5,7 @@ use crate::cpu::{
     CountingMode, Counts, GlobalMemory, InstructionClass, KernelParameter, LaunchError,
     LaunchOptions, PtxModule, ViolationKind, WriteTracking, launch,
 };
-use crate::model::{Dtype, PlacedMap, Swizzle};
+use crate::model::{CopyRounding, Dtype, PlacedMap, Swizzle};
 use ViolationKind::{CopyEngine, Deadlock, Misaligned, Race};
 
 /// A kernel of two warps around some statements. They can use 512 bytes of shared memory at `%r9`,
@@ -42,19 +42,30 @@ fn wait(parity: u32) -> String {
 
 /// Runs a kernel on a tensor of five rows with 8 elements, `100 row + column`, and boxes of 8 x 4.
 fn run(body: &str, options: &LaunchOptions) -> Result<(Vec<u32>, Counts), LaunchError> {
+    run_on(body, options, (Dtype::I32, None), |at| (100 * (at / 8) + at % 8) as u32)
+}
+
+/// As [`run`], with the type of the elements, what copies round them to, and the elements.
+fn run_on(
+    body: &str,
+    options: &LaunchOptions,
+    (dtype, rounds_to): (Dtype, Option<CopyRounding>),
+    element: impl Fn(u64) -> u32 + Sync,
+) -> Result<(Vec<u32>, Counts), LaunchError> {
     let text = kernel(body);
     let program = PtxModule::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
     let mut memory = GlobalMemory::new(WriteTracking::Written);
     let (matrix, out) = (memory.allocate(160).unwrap(), memory.allocate(256).unwrap());
-    memory.fill_with(matrix, 40, |at| (100 * (at / 8) + at % 8) as u32).unwrap();
+    memory.fill_with(matrix, 40, element).unwrap();
     let map = PlacedMap {
         address: matrix,
-        dtype: Dtype::I32,
+        dtype,
         rank: 2,
         extents: [8, 5, 1, 1, 1],
         strides: [32, 0, 0, 0],
         tile: [8, 4, 1, 1, 1],
         swizzle: Swizzle::None,
+        rounds_to,
     };
     let parameters = [KernelParameter::Long(out), KernelParameter::Map(map)];
     let extents = ([1; 3], [64, 1, 1]);
@@ -79,6 +90,21 @@ fn a_box_has_zeros_outside_of_the_tensor() {
             let inside = (0..8).contains(&column) && (0..5).contains(&row);
             let expected = if inside { 100 * row + column } else { 0 };
             assert_eq!(i64::from(word), expected, "{column} {row}");
+        }
+    }
+}
+
+#[test]
+fn a_map_that_rounds_makes_tf32_of_the_elements_of_a_box() {
+    let elements = [0x3f80_1000, 0x3f80_3000, 0x3f80_1001, 0x0000_1001, 0x7f7f_f000, 0xffc0_0001];
+    let rounded = [0x3f80_0000, 0x3f80_4000, 0x3f80_2000, 0x0000_2000, 0x7f80_0000, 0x7fff_e000];
+    let element = |at: u64| elements[at as usize % 6];
+    let body = [INIT, EXPECT, BOX, &wait(0), READ].join("\n");
+    for (rounds_to, expected) in [(None, elements), (Some(CopyRounding::Tf32), rounded)] {
+        let of = (Dtype::F32, rounds_to);
+        let (found, _) = run_on(&body, &checked(), of, element).unwrap();
+        for (thread, word) in found.into_iter().enumerate() {
+            assert_eq!(word, expected[thread % 32 % 6], "{rounds_to:?}, thread {thread}");
         }
     }
 }

@@ -43,6 +43,7 @@ fn run(body: &[&str]) -> Result<Vec<u32>, LaunchError> {
         strides: [32, 0, 0, 0],
         tile: [8, 4, 1, 1, 1],
         swizzle: Swizzle::None,
+        rounds_to: None,
     };
     let parameters = [KernelParameter::Long(out), KernelParameter::Map(map)];
     let extents = ([4, 1, 1], [1, 1, 1]);

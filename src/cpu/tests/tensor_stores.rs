@@ -5,7 +5,7 @@ use crate::cpu::{
     CountingMode, Counts, GlobalMemory, InstructionClass, KernelParameter, LaunchError,
     LaunchOptions, PtxModule, ViolationKind, WriteTracking, launch,
 };
-use crate::model::{Dtype, PlacedMap, Swizzle};
+use crate::model::{CopyRounding, Dtype, PlacedMap, Swizzle};
 use ViolationKind::{CopyEngine, Misaligned, OutOfBounds, Race, Unwritten};
 
 /// A kernel of two warps around some statements. They can use 2048 bytes of shared memory at `%r9`, the address of the
@@ -37,7 +37,17 @@ const WAIT_READ: &str = "@%p1 cp.async.bulk.wait_group.read 0;";
 /// Runs a kernel on a tensor of five rows with `columns` elements, and boxes of `columns` x 4.
 fn run(
     body: &str,
+    of: (Dtype, u32, Swizzle),
+    options: &LaunchOptions,
+) -> Result<(Vec<u8>, Counts), LaunchError> {
+    run_rounding(body, of, None, options)
+}
+
+/// As [`run`], through a map that may round elements.
+fn run_rounding(
+    body: &str,
     (dtype, columns, swizzle): (Dtype, u32, Swizzle),
+    rounds_to: Option<CopyRounding>,
     options: &LaunchOptions,
 ) -> Result<(Vec<u8>, Counts), LaunchError> {
     let text = kernel(body);
@@ -54,6 +64,7 @@ fn run(
         strides: [row, 0, 0, 0],
         tile: [columns, 4, 1, 1, 1],
         swizzle,
+        rounds_to,
     };
     let parameters = [KernelParameter::Long(matrix), KernelParameter::Map(map)];
     let counts =
@@ -192,6 +203,20 @@ fn violations_of_tensor_stores_are_reported() {
         panic!("it was added");
     };
     assert!(violation.text.contains("cannot add elements of 8 bits"), "{violation}");
+}
+
+#[test]
+fn a_store_through_a_map_that_rounds_is_refused() {
+    let of = (Dtype::F32, 8, Swizzle::None);
+    for store in [STORE, ADD] {
+        let body = [FILL, MEET, store, COMMIT, WAIT].join("\n");
+        let found = run_rounding(&body, of, Some(CopyRounding::Tf32), &checked());
+        let Err(LaunchError::Violation(violation)) = found else { panic!("{body}: it was stored") };
+        assert_eq!(violation.kind, CopyEngine, "{violation}");
+        let text =
+            "through a map that rounds elements to tf32: the elements that it writes are unknown";
+        assert!(violation.text.contains(text), "{violation}");
+    }
 }
 
 #[test]

@@ -38,6 +38,7 @@ fn run(text: &str) -> Result<Vec<f32>, LaunchError> {
             strides: [2 * DEPTH, 0, 0, 0],
             tile: [64, 64, 1, 1, 1],
             swizzle: Swizzle::B128,
+            rounds_to: None,
         }));
     }
     let extents = ([1; 3], [256, 1, 1]);

@@ -101,6 +101,7 @@ fn run(parts: (&str, &str, &str)) -> Result<Vec<f32>, Box<Violation>> {
             strides: [2 * DEPTH, 0, 0, 0],
             tile: [64, rows as u32, 1, 1, 1],
             swizzle: Swizzle::B128,
+            rounds_to: None,
         }));
     }
     let extents = ([1; 3], [160, 1, 1]);

@@ -22,8 +22,9 @@ use super::{
 };
 use crate::model::launch::STANDARD_ARGUMENTS;
 use crate::model::{
-    Argument, Configuration, Device, Dtype, KernelLaunch, LaunchPlan, Measurement, Micros, Problem,
-    Regime, Resources, Shape, Swizzle, TensorMap, Timing, Validation, Value, Workspace,
+    Argument, Configuration, CopyRounding, Device, Dtype, KernelLaunch, LaunchPlan, Measurement,
+    Micros, Problem, Regime, Resources, Shape, Swizzle, TensorMap, Timing, Validation, Value,
+    Workspace,
 };
 use crate::predict::Landmark;
 
@@ -78,6 +79,7 @@ fn split_plan() -> LaunchPlan {
         strides: vec![4096],
         tile: vec![64, 128],
         swizzle: Swizzle::B128,
+        rounds_to: Some(CopyRounding::Tf32),
     }];
     plan
 }

@@ -7,7 +7,7 @@
 use super::{
     Binary, Bound, BoundLaunch, BoundMap, BoundPacking, Formula, OPEN, Slot, Term, Unary, equal,
 };
-use crate::model::{Argument, Configuration, Device, Problem};
+use crate::model::{Argument, Configuration, Device, GemmType, Problem};
 use crate::space::Family;
 use crate::space::expression::{DerivedValue, Expression};
 use crate::space::family::{Excludes, PackingSpec, TensorMapSpec};
@@ -135,7 +135,7 @@ impl<'a> Solver<'a> {
         let mut tensor_maps = Vec::new();
         for map in &self.family.tensor_maps {
             if self.is_there(map.when.as_ref(), open, &mut serves)? {
-                tensor_maps.push(self.tensor_map(map)?);
+                tensor_maps.push(self.tensor_map(map, problem.types)?);
             }
         }
         let mut launches = Vec::new();
@@ -210,7 +210,7 @@ impl<'a> Solver<'a> {
         Some((!operands.is_empty()).then_some(BoundPacking { operands, workspace }))
     }
 
-    fn tensor_map(&self, map: &TensorMapSpec) -> Option<BoundMap> {
+    fn tensor_map(&self, map: &TensorMapSpec, types: GemmType) -> Option<BoundMap> {
         let closed = |expressions: &[Expression]| {
             expressions.iter().map(|expression| self.closed(expression)).collect::<Option<_>>()
         };
@@ -220,6 +220,7 @@ impl<'a> Solver<'a> {
             operand: map.operand.clone(),
             dtype: map.dtype,
             swizzle: map.swizzle,
+            rounds_to: map.rounding(types),
             offset: offset.unwrap_or(Some(Formula::Int(0)))?,
             extents: closed(&map.extents)?,
             strides: closed(&map.strides)?,

@@ -57,12 +57,17 @@ impl Builder {
             let message = format!("the dtype of {operand} is the problem's: omit `dtype`");
             return Err(self.source.error(dtype.span(), message));
         }
+        if let Some(word) = map.rounds_to.as_ref().filter(|_| operand == "C") {
+            let message = "operands of products are rounded, and C is none: omit `rounds_to`";
+            return Err(self.source.error(word.span(), message.to_owned()));
+        }
         Ok(TensorMapSpec {
             dtype: map.dtype.map(|word| self.word(&word)).transpose()?,
             when: map.when.as_ref().map(|when| self.expression(when)).transpose()?,
             offset: map.offset.as_ref().map(|offset| self.extent(offset)).transpose()?,
             tile: self.extents(&map.tile, "tile", rank..=rank)?,
             swizzle: map.swizzle.map_or(Ok(Swizzle::None), |word| self.word(&word))?,
+            rounds_to: map.rounds_to.map(|word| self.word(&word)).transpose()?,
             name,
             operand,
             extents,

@@ -50,6 +50,7 @@ fn a_whole_file_becomes_a_family() {
     let family = Family::parse("simt.toml", WHOLE).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(family.template, "simt.cu.tera");
     assert_eq!(family.tensor_maps[0].swizzle, Swizzle::B128);
+    assert_eq!(family.tensor_maps[0].rounds_to, None);
     let arguments = family.kernels[0].arguments.iter().flatten();
     let arguments: Vec<&str> = arguments.map(Argument::name).collect();
     assert_eq!(arguments, ["map_a", "C", "partials"]);
@@ -166,6 +167,16 @@ fn a_mistake_is_named_with_its_place_and_the_way_out() {
             "bytes = \"4 * M * N\"\n\n[[tensor_maps]]\nname = \"map_a\"\noperand = \"A\"",
             "bytes = \"4 * M * N\"\nalign = 8\n[[tensor_maps]]\nname = \"map_a\"\noperand = \"partials\"",
             "workspace `partials` is aligned to 8 bytes, and a tensor map needs 16",
+        ),
+        (
+            "swizzle = \"128B\"",
+            "rounds_to = \"f16\"",
+            "`f16` is no type that copies round to: choose one of tf32",
+        ),
+        (
+            "operand = \"A\"",
+            "operand = \"C\"\nrounds_to = \"tf32\"",
+            "operands of products are rounded, and C is none: omit `rounds_to`",
         ),
         ("\"partials\"", "\"C\"", "`C` is an argument of all kernels"),
         (

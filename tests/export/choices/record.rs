@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use gemm_tune::export::KernelDraft;
 use gemm_tune::gpu::{GpuError, KernelArgument, Stream};
-use gemm_tune::model::{Argument, Dtype, LaunchShape, PlacedMap, Swizzle, TensorMap};
+use gemm_tune::model::{Argument, CopyRounding, Dtype, LaunchShape, PlacedMap, Swizzle, TensorMap};
 use gemm_tune::runtime::{Driver, RowsToCopy, RowsToFill};
 
 /// An image: what the source is, and the parameters of its kernels.
@@ -49,14 +49,21 @@ pub(super) fn hash(bytes: &[u8]) -> u64 {
 }
 
 /// Numbers of the driver's header, in the order of what they stand for.
-const MAP_DTYPES: [(Dtype, u32); 5] =
-    [(Dtype::I8, 0), (Dtype::I32, 3), (Dtype::F16, 6), (Dtype::F32, 7), (Dtype::Bf16, 9)];
+const MAP_DTYPES: [((Dtype, Option<CopyRounding>), u32); 6] = [
+    ((Dtype::I8, None), 0),
+    ((Dtype::I32, None), 3),
+    ((Dtype::F16, None), 6),
+    ((Dtype::F32, None), 7),
+    ((Dtype::Bf16, None), 9),
+    ((Dtype::F32, Some(CopyRounding::Tf32)), 11),
+];
 const SWIZZLES: [Swizzle; 4] = [Swizzle::None, Swizzle::B32, Swizzle::B64, Swizzle::B128];
 
 /// A map as the stub writes it.
 fn map_text(map: &PlacedMap) -> String {
     let rank = map.rank as usize;
-    let (_, dtype) = MAP_DTYPES.iter().find(|(own, _)| *own == map.dtype).unwrap();
+    let own = (map.dtype, map.rounds_to);
+    let (_, dtype) = MAP_DTYPES.iter().find(|(known, _)| *known == own).unwrap();
     let swizzle = SWIZZLES.iter().position(|own| *own == map.swizzle).unwrap();
     let mut numbers = vec![u64::from(*dtype), u64::from(map.rank), map.address];
     numbers.extend(&map.extents[..rank]);
@@ -71,14 +78,17 @@ fn map_text(map: &PlacedMap) -> String {
 pub(super) fn map_of(text: &str) -> PlacedMap {
     let numbers: Vec<u64> = text.split(',').map(|number| number.parse().unwrap()).collect();
     let rank = numbers[1] as usize;
+    let ((dtype, rounds_to), _) =
+        MAP_DTYPES.iter().find(|(_, own)| u64::from(*own) == numbers[0]).unwrap();
     let mut map = PlacedMap {
         address: numbers[2],
-        dtype: MAP_DTYPES.iter().find(|(_, own)| u64::from(*own) == numbers[0]).unwrap().0,
+        dtype: *dtype,
         rank: rank as u32,
         extents: [1; 5],
         strides: [0; 4],
         tile: [1; 5],
         swizzle: SWIZZLES[*numbers.last().unwrap() as usize],
+        rounds_to: *rounds_to,
     };
     map.extents[..rank].copy_from_slice(&numbers[3..3 + rank]);
     map.strides[..rank - 1].copy_from_slice(&numbers[3 + rank..2 + 2 * rank]);

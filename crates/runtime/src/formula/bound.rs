@@ -1,7 +1,9 @@
 //! A kernel's launches, workspaces and tensor maps as formulas, and the conditions for problems that it serves.
 
 use super::{Binary, Formula, OPEN, Slot};
-use crate::model::{Argument, Dtype, LaunchPlan, Problem, Storage, Swizzle, TensorMap};
+use crate::model::{
+    Argument, CopyRounding, Dtype, LaunchPlan, Problem, Storage, Swizzle, TensorMap,
+};
 
 /// Names of [`OPEN`] that say what is computed: M, N, K and the batch. The others are rows.
 const EXTENTS: usize = 4;
@@ -59,6 +61,8 @@ pub struct BoundMap {
     pub dtype: Option<Dtype>,
     /// Layout of a box in shared memory.
     pub swizzle: Swizzle,
+    /// What copies to shared memory round elements of f32 to; nothing where they keep their bits.
+    pub rounds_to: Option<CopyRounding>,
     /// Bytes from the beginning of the operand to the first element.
     pub offset: Formula,
     /// Elements along each dimension, the innermost first.
@@ -131,6 +135,7 @@ impl BoundMap {
             operand: map.operand.clone(),
             dtype: map.dtype,
             swizzle: map.swizzle,
+            rounds_to: map.rounds_to,
             offset: literal(map.offset),
             extents: literals(&map.extents),
             strides: literals(&map.strides),
@@ -155,6 +160,7 @@ impl BoundMap {
                 .map(|extent| u32::try_from(extent).ok())
                 .collect::<Option<_>>()?,
             swizzle: self.swizzle,
+            rounds_to: self.rounds_to,
         })
     }
 }

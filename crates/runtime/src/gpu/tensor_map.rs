@@ -8,7 +8,7 @@ use cudarc::driver::sys;
 
 use super::error::{GpuError, check, require_symbols};
 use crate::model::tensor_map::MAX_RANK;
-use crate::model::{Dtype, PlacedMap, Swizzle};
+use crate::model::{CopyRounding, Dtype, PlacedMap, Swizzle};
 
 /// Functions that only kernels with tensor maps need; looked up for the first one.
 pub(super) const SYMBOLS: &[&str] = &["cuTensorMapEncodeTiled"];
@@ -35,7 +35,7 @@ pub fn encode(map: &PlacedMap) -> Result<EncodedMap, GpuError> {
     let status = unsafe {
         sys::cuTensorMapEncodeTiled(
             (&raw mut encoded).cast(),
-            element(map.dtype),
+            element(map),
             map.rank.min(MAX_RANK as u32),
             ptr::with_exposed_provenance_mut(map.address as usize),
             map.extents.as_ptr(),
@@ -52,10 +52,13 @@ pub fn encode(map: &PlacedMap) -> Result<EncodedMap, GpuError> {
     Ok(encoded)
 }
 
-fn element(dtype: Dtype) -> sys::CUtensorMapDataType {
+fn element(map: &PlacedMap) -> sys::CUtensorMapDataType {
     use sys::CUtensorMapDataType as Type;
-    match dtype {
-        Dtype::F32 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+    match map.dtype {
+        Dtype::F32 => match map.rounds_to {
+            Some(CopyRounding::Tf32) => Type::CU_TENSOR_MAP_DATA_TYPE_TFLOAT32,
+            None => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+        },
         Dtype::I32 => Type::CU_TENSOR_MAP_DATA_TYPE_INT32,
         Dtype::F16 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
         Dtype::Bf16 => Type::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
