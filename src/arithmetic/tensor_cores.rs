@@ -12,8 +12,8 @@ const LAST_BIT: f64 = 1.0 / (1u64 << 25) as f64;
 /// Products of the shortest instruction, whose sums are truncated most often.
 const SHORTEST: f64 = 4.0;
 
-/// Largest relative change of an operand that becomes tf32. Instructions ignore the low 13 bits of a word: libraries and
-/// kernels that load operands by tensor copies truncate, others round to nearest, with half of this.
+/// Largest relative change of an operand that becomes tf32. Instructions ignore the low 13 bits of a word: operands that
+/// nothing rounds are truncated, as libraries may do. Kernels of this program round to nearest, with half of this.
 const TF32_ROUNDOFF: f64 = 1.0 / (1u64 << 10) as f64;
 
 /// The bound for `k` products of uniform values in [-1, 1), in units of the sum of the terms' magnitudes.

@@ -7,5 +7,6 @@ mod counting;
 mod families;
 mod harness;
 mod mutants;
+mod rounded_operands;
 mod tensor_products;
 mod validation;

@@ -19,6 +19,8 @@ mod multiplier;
 #[path = "../support/packing_family.rs"]
 mod packing_family;
 mod rig;
+#[path = "../support/rounded_copies.rs"]
+mod rounded_copies;
 mod tensor_cores;
 #[path = "../support/tensor_products.rs"]
 mod tensor_products;
@@ -41,17 +43,18 @@ use library::library_multiplies;
 use libtest_mimic::{Arguments, Failed, Trial};
 use multiplier::multiplier_checks_and_multiplies;
 use rig::{searched_families, worker_command};
-use tensor_cores::products_have_the_same_bits;
+use tensor_cores::{copies_round_alike, products_have_the_same_bits};
 
 type Test = fn() -> Result<(), Failed>;
 
-const TESTS: [(&str, Test); 25] = [
+const TESTS: [(&str, Test); 26] = [
     ("the_device_reference_agrees_with_the_triple_loop", reference_agrees),
     ("boxes_of_the_copy_engine_are_correct", boxes_are_correct),
     ("sums_that_blocks_add_to_c_are_correct", atomic_sums_are_correct),
     ("launches_that_begin_early_are_correct", early_launches_are_correct),
     ("the_cpu_device_gives_the_bits_of_the_gpu", same_bits),
     ("products_of_tensor_cores_have_the_bits_of_the_gpu", products_have_the_same_bits),
+    ("copies_round_to_the_bits_of_the_cpu_device", copies_round_alike),
     ("planted_faults_get_their_outcomes", planted_faults),
     ("a_hundred_candidates_of_which_thirty_are_broken", hundred_candidates),
     ("the_sanitizer_sees_what_no_result_shows", sanitized),

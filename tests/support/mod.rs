@@ -13,6 +13,7 @@ pub(crate) mod cases;
 pub(crate) mod emulated;
 pub(crate) mod packing_family;
 pub(crate) mod program;
+pub(crate) mod rounded_copies;
 pub(crate) mod tensor_products;
 pub(crate) mod without;
 
