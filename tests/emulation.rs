@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use gemm_tune::compile::{Compile, CompileThreads};
+use gemm_tune::compile::{Architecture, Compile, CompileTarget, CompileThreads, Compiler};
 use gemm_tune::model::{
     Compute, ComputeCapability, Device, Dtype, Epilogue, GemmType, Hint, Layout, Outcome,
     OutcomeKind, Problem, ProblemPattern, Timing, Value, WarmStart,
@@ -21,7 +21,7 @@ use gemm_tune::tune::{
 
 use crate::support::cases::cases;
 use crate::support::program::gemm_tune;
-use crate::support::{boxes, compiler_or_skip};
+use crate::support::{boxes, compiler_or_skip, nvrtc_or_skip};
 
 fn jobs() -> NonZeroUsize {
     std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
@@ -322,7 +322,12 @@ fn some_blocks_of_a_large_problem_show_the_same_faults() {
 
 /// The family `pipelined` with one value of a parameter alone.
 fn pipelined(parameter: &str, value: &str) -> Family {
-    let mut family = Families::built_in().unwrap().get("pipelined").unwrap().clone();
+    family_with("pipelined", parameter, value)
+}
+
+/// A family with one value of a parameter alone.
+fn family_with(name: &str, parameter: &str, value: &str) -> Family {
+    let mut family = Families::built_in().unwrap().get(name).unwrap().clone();
     let values = family.parameters.get_mut(parameter).unwrap();
     values.retain(|known| known.to_string() == value);
     assert_eq!(values.len(), 1, "{parameter} = {value}");
@@ -399,6 +404,28 @@ fn parts_of_k_that_are_added_to_c_are_right_on_every_kind_of_edge() {
     let results = checked_on(&Device::h200(), &compiler, kit, &large, Sample::Of(1));
     let why = &results[0].failures[0].failure.message;
     assert!(why.contains("blocks add to the same elements"), "{why}");
+}
+
+/// Kernels of Ampere have no launches that begin before others end.
+#[test]
+fn parts_of_k_are_added_up_on_tensor_cores_of_two_architectures() {
+    let (family, templates) =
+        ([family_with("mma", "SPLIT_K", "3")], Templates::built_in().unwrap());
+    let types = GemmType::of(Dtype::Bf16);
+    let problems: Vec<Problem> = [("40x24x528", Layout::Nn), ("33x65x601", Layout::Tn)]
+        .iter()
+        .map(|(shape, layout)| Problem { types, ..problem(shape, *layout) })
+        .collect();
+    let hopper = Device::h200();
+    let ampere = ComputeCapability { major: 8, minor: 0 };
+    for device in [Device { compute_capability: ampere, ..hopper.clone() }, hopper] {
+        let Some(nvrtc) = nvrtc_or_skip() else { return };
+        let target = CompileTarget::Ptx(Architecture::from(device.compute_capability));
+        let compiler = Compiler::new(nvrtc, None, target).unwrap();
+        let kit = (family.as_slice(), &templates);
+        let results = checked_on(&device, &compiler, kit, &problems, Sample::Of(3));
+        assert_eq!(all_pass(&results), 6, "{}", device.compute_capability);
+    }
 }
 
 #[test]
