@@ -406,25 +406,33 @@ fn parts_of_k_that_are_added_to_c_are_right_on_every_kind_of_edge() {
     assert!(why.contains("blocks add to the same elements"), "{why}");
 }
 
-/// Kernels of Ampere have no launches that begin before others end.
+/// Turing has no asynchronous copies and instructions of half the depth; Ampere has no launches that begin before
+/// others end.
 #[test]
-fn parts_of_k_are_added_up_on_tensor_cores_of_two_architectures() {
-    let (family, templates) =
-        ([family_with("mma", "SPLIT_K", "3")], Templates::built_in().unwrap());
-    let types = GemmType::of(Dtype::Bf16);
-    let problems: Vec<Problem> = [("40x24x528", Layout::Nn), ("33x65x601", Layout::Tn)]
-        .iter()
-        .map(|(shape, layout)| Problem { types, ..problem(shape, *layout) })
-        .collect();
-    let hopper = Device::h200();
-    let ampere = ComputeCapability { major: 8, minor: 0 };
-    for device in [Device { compute_capability: ampere, ..hopper.clone() }, hopper] {
+fn tensor_cores_of_three_architectures_multiply_whole_and_in_parts() {
+    let templates = Templates::built_in().unwrap();
+    let families = [family_with("mma", "SPLIT_K", "1"), family_with("mma", "SPLIT_K", "3")];
+    let of = |dtype, epilogue: &str| {
+        let types = GemmType::of(dtype);
+        let epilogue: Epilogue = epilogue.parse().unwrap();
+        [("40x24x528", Layout::Nn), ("33x65x601", Layout::Tt), ("56x48x520", Layout::Tn)]
+            .map(|(shape, layout)| Problem { types, epilogue, ..problem(shape, layout) })
+    };
+    let (half, bytes) = (of(Dtype::F16, "bias,relu"), of(Dtype::I8, ""));
+    let brain = of(Dtype::Bf16, "");
+    for (version, problems) in
+        [((7, 5), [half, bytes].concat()), ((8, 0), brain.to_vec()), ((9, 0), brain.to_vec())]
+    {
         let Some(nvrtc) = nvrtc_or_skip() else { return };
-        let target = CompileTarget::Ptx(Architecture::from(device.compute_capability));
+        let compute_capability = ComputeCapability { major: version.0, minor: version.1 };
+        let device = Device { compute_capability, ..Device::h200() };
+        let target = CompileTarget::Ptx(Architecture::from(compute_capability));
         let compiler = Compiler::new(nvrtc, None, target).unwrap();
-        let kit = (family.as_slice(), &templates);
-        let results = checked_on(&device, &compiler, kit, &problems, Sample::Of(3));
-        assert_eq!(all_pass(&results), 6, "{}", device.compute_capability);
+        for family in &families {
+            let kit = (std::slice::from_ref(family), &templates);
+            let results = checked_on(&device, &compiler, kit, &problems, Sample::Of(cases(2, 5)));
+            assert_eq!(all_pass(&results), cases(2, 5) * problems.len(), "{compute_capability}");
+        }
     }
 }
 

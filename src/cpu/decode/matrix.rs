@@ -11,7 +11,7 @@ use crate::cpu::operation::{
 use crate::cpu::parse::ParsedOperand;
 use crate::cpu::types::Type;
 
-/// `mma.sync` of 16 x 8 fragments.
+/// `mma.sync` of 16 x 8 fragments, and of 8 x 8 of 8-bit integers.
 pub(super) fn matrix_product<'a>(
     mut opcode: Opcode<'a>,
     names: &mut NameTable<'a>,
@@ -19,7 +19,7 @@ pub(super) fn matrix_product<'a>(
 ) -> Result<Operation, StatementError> {
     let usual =
         opcode.take("sync") && opcode.take("aligned") && opcode.take("row") && opcode.take("col");
-    let shape = opcode.take_any(&["m16n8k4", "m16n8k8", "m16n8k16", "m16n8k32"]);
+    let shape = opcode.take_any(&["m8n8k16", "m16n8k4", "m16n8k8", "m16n8k16", "m16n8k32"]);
     let saturates = opcode.take("satfinite");
     let types = [opcode.ty()?, opcode.ty()?, opcode.ty()?, opcode.ty()?];
     opcode.finish()?;
@@ -30,30 +30,32 @@ pub(super) fn matrix_product<'a>(
     }
     let (elements, accumulator) = formats(types, saturates)?;
     let [element, _] = elements;
+    let rows = if shape == Some("m8n8k16") { 8 } else { 16 };
     let depth = match (element, shape) {
         (MatrixElement::Tf32, Some("m16n8k4")) => 4,
         (MatrixElement::Tf32 | MatrixElement::F16 | MatrixElement::Bf16, Some("m16n8k8")) => 8,
         (
             MatrixElement::F16 | MatrixElement::Bf16 | MatrixElement::S8 | MatrixElement::U8,
             Some("m16n8k16"),
-        ) => 16,
+        )
+        | (MatrixElement::S8 | MatrixElement::U8, Some("m8n8k16")) => 16,
         (MatrixElement::S8 | MatrixElement::U8, Some("m16n8k32")) => 32,
         _ => return Err(StatementError::new("the opcode has no shape that its types support")),
     };
     let [d, a, b, c] = operands else { return Err(StatementError::operands()) };
-    // Elements per register. It determines the registers of a lane's share of 16 x depth and depth
+    // Elements per register. It determines the registers of a lane's share of rows x depth and depth
     // x 8.
     let packed = element.per_register();
     let (sum_registers, sum_type) = match accumulator {
         AccumulatorFormat::F32 => (4, Type::F32),
         AccumulatorFormat::F16 => (2, Type::F32),
-        AccumulatorFormat::S32 { .. } => (4, Type::S32),
+        AccumulatorFormat::S32 { .. } => (rows * 8 / 32, Type::S32),
     };
     let read = |names: &mut NameTable<'a>, operand: &ParsedOperand<'a>, ty, count: usize| {
         let registers = words(names.vector(operand, |names, part| names.read(part, ty))?)?;
         if registers.len() == count { Ok(registers) } else { Err(StatementError::operands()) }
     };
-    let a = read(names, a, Type::B32, 16 * depth / 32 / packed)?;
+    let a = read(names, a, Type::B32, rows * depth / 32 / packed)?;
     let b = read(names, b, Type::B32, 8 * depth / 32 / packed)?;
     let c = read(names, c, sum_type, sum_registers)?;
     let d = words(names.vector(d, |names, part| names.written_any(part))?)?;

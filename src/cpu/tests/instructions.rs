@@ -248,6 +248,7 @@ fn products_that_the_isa_lacks_are_refused() {
         ("m16n8k8.row.col.s32.s8.s8.s32", "has no shape"),
         ("m16n8k16.row.col.f32.tf32.tf32.f32", "has no shape"),
         ("m16n8k16.row.row.f32.f16.f16.f32", "is not supported"),
+        ("m8n8k16.row.col.f32.f16.f16.f32", "has no shape"),
     ] {
         let text = format!(
             ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k()\n{{\n\
