@@ -1,5 +1,5 @@
 //! Python export: the C source, a Python module that calls the library that is built of it on PyTorch tensors and CuPy
-//! arrays, a module of PyTorch operators, and a module for JAX with the source of its foreign function.
+//! arrays, modules of PyTorch operators, and a module for JAX with the source of its foreign function.
 
 use std::collections::BTreeMap;
 
@@ -16,9 +16,10 @@ pub const TRACE_MODULE: (&str, &str) =
     ("gemm_tuned_trace.py", include_str!("artifact/gemm_tuned_trace.py"));
 
 /// The modules, which are the same for every export.
-const MODULES: [(&str, &str); 5] = [
+const MODULES: [(&str, &str); 6] = [
     ("gemm_tuned.py", include_str!("artifact/gemm_tuned.py")),
     ("gemm_tuned_torch.py", include_str!("artifact/gemm_tuned_torch.py")),
+    ("gemm_tuned_products.py", include_str!("artifact/gemm_tuned_products.py")),
     ("gemm_tuned_jax.py", include_str!("artifact/gemm_tuned_jax.py")),
     ("gemm_tuned_jax.cc", include_str!("artifact/gemm_tuned_jax.cc")),
     TRACE_MODULE,

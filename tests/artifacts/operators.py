@@ -92,7 +92,7 @@ text, computed, warned = launched(lambda: [ops.linear(x(i32), weight(i32), bias(
 assert (text, computed) == ("", ["addmm", "relu"] * 2) and len(warned) == 1 and "no kernel" in warned[0], (text, warned)
 refused("on -1: move them to an NVIDIA GPU", lambda: ops.mm(*(torch.Tensor(A, (8, 8), (8, 1), bf16, -1),) * 2))
 # tf32 where PyTorch allows it and there are such kernels, and else f32.
-assert fused and operators._allows_tf32()
+assert fused and operators.products.allows_tf32()
 refused("no kernel for 256x192x128 x 1 f32 nt", lambda: ops.mm(x(torch.float32), weight(torch.float32).mT))
 # A copy of what no kernel reads, and a word about it.
 strided = torch.Tensor(A, (256, 128), (256, 2), bf16)

@@ -2,7 +2,8 @@
 compiled and graphed calls are held against products in float64. Prints a line for each check; the exit code is 1 if
 one is wrong. Sections run in processes of their own, so that a fault of one leaves the others.
 
-    gpu.py FOLDER [SECTION...]          sections: forward, backward, autocast, host, model; all without a name
+    gpu.py FOLDER [SECTION...]          sections: forward, functions, backward, autocast, host, model; all without a
+                                        name
     gpu.py --stand-in FOLDER [...]      on the host without a library, to check this script (see host.py)
 """
 
@@ -28,7 +29,7 @@ WAYS = ("eager", "compiled", "graphed")
 
 def setup():
     """PyTorch and the operators, on the device of this run."""
-    global torch, gemm_tuned, ops, functional, DEVICE, DTYPES, ACTIVATIONS
+    global torch, gemm_tuned, gemm_tuned_torch, ops, functional, DEVICE, DTYPES, ACTIVATIONS
     sys.path.insert(1, ARGUMENTS[0])
     if IS_STAND_IN:
         sys.argv[1:] = ARGUMENTS
@@ -160,6 +161,50 @@ def forward():
                         bias, activation))
 
 
+def again(call):
+    """The second of two calls, which takes what the first one decided."""
+    def second(*operands):
+        call(*operands)
+        return call(*operands)
+    return second
+
+
+def functions():
+    of = gemm_tuned_torch
+    for name in TYPES:
+        set_type(name)
+        for way in ("eager", "graphed"):
+            for m, n, k, batch in SHAPES:
+                at = f"{name} {way} {m}x{n}x{k}"
+                a, b, weight, bias = random(name, m, k), random(name, k, n), random(name, n, k), random(name, n)
+                row(f"function mm {at}", lambda: ratio(name, by(way, again(of.mm), (a, b)), a, b))
+                odd = random(name, m * k + 1)[1:].view(m, k)
+                row(f"function mm {at} odd address", lambda: ratio(name, by(way, again(of.mm), (odd, b)), odd, b))
+                many_a, many_b = random(name, batch, m, k), random(name, batch, k, n)
+                row(f"function bmm {at}", lambda: ratio(name, by(way, again(of.bmm), (many_a, many_b)), many_a, many_b))
+                row(f"function addmm {at}", lambda: ratio(
+                    name, by(way, again(lambda *three: of.addmm(*three, alpha=2)), (bias, a, b)), a * 2, b, bias))
+                row(f"function linear {at}", lambda: ratio(
+                    name, by(way, again(lambda *three: of.linear(*three, "relu")), (a, weight, bias)), a, weight.mT, bias,
+                    "relu"))
+                # Values and streams may change between calls.
+                row(f"function linear {at} streams", lambda: max(ratio(name, *one) for one in on_streams(a, weight, bias)))
+
+
+def on_streams(a, weight, bias):
+    """Results of one product of several values on two streams, with their operands."""
+    found = []
+    streams = [contextlib.nullcontext()] * 2 if IS_STAND_IN else [torch.cuda.stream(torch.cuda.Stream()) for _ in range(2)]
+    for _ in range(3):
+        for stream in streams:
+            wait()
+            with stream:
+                x = torch.randn_like(a)
+                found.append((gemm_tuned_torch.linear(x, weight, bias), x, weight.mT, bias))
+    wait()
+    return found
+
+
 def backward():
     for name in TYPES:
         set_type(name)
@@ -229,13 +274,21 @@ def host_time():
     set_type("f32")
     for name in ("f32", "bf16"):
         a, b, bias = random(name, 64, 64), random(name, 64, 64), random(name, 64)
+        own_linear, their_linear = (torch.nn.Linear(64, 64, device=DEVICE).to(DTYPES[name]) for _ in range(2))
+        own_linear.__class__ = gemm_tuned_torch.TunedLinear
         for what, own, theirs in (
-            ("mm", lambda: ops.mm(a, b), lambda: torch.mm(a, b)),
             ("matmul of the module", lambda: gemm_tuned.matmul(a, b), lambda: torch.mm(a, b)),
-            ("linear with bias", lambda: ops.linear(a, b, bias), lambda: functional.linear(a, b, bias)),
+            ("mm", lambda: gemm_tuned_torch.mm(a, b), lambda: torch.mm(a, b)),
+            ("mm, the operator", lambda: ops.mm(a, b), lambda: torch.mm(a, b)),
+            ("linear", lambda: gemm_tuned_torch.linear(a, b, bias), lambda: functional.linear(a, b, bias)),
+            ("linear, the operator", lambda: ops.linear(a, b, bias), lambda: functional.linear(a, b, bias)),
+            ("TunedLinear", lambda: own_linear(a), lambda: their_linear(a)),
         ):
             with torch.no_grad():
                 row(f"host time {name} {what}", lambda: f"{microseconds(own):.1f} us, PyTorch {microseconds(theirs):.1f} us")
+        row(f"host time {name} TunedLinear, forward and backward", lambda: (
+            f"{microseconds(lambda: own_linear(a).backward(a)):.1f} us, "
+            f"PyTorch {microseconds(lambda: their_linear(a).backward(a)):.1f} us"))
 
 
 def transformer(layers, width, heads):
@@ -301,7 +354,7 @@ def model():
             row(f"transformer {name} {way}", check)
 
 
-SECTIONS = {"forward": forward, "backward": backward, "autocast": autocast, "host": host_time, "model": model}
+SECTIONS = {"forward": forward, "functions": functions, "backward": backward, "autocast": autocast, "host": host_time, "model": model}
 
 
 def main():

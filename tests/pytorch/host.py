@@ -1,7 +1,7 @@
-"""Checks the PyTorch operators of an exported Python module without a GPU: the real PyTorch, and a product on the host
-in the place of the library's. Needs PyTorch 2.4 or later.
+"""Checks the PyTorch operators of an exported Python module without a GPU: the real PyTorch, and a library on the host
+in the place of the module's (stand_in.py). Needs PyTorch 2.4 or later.
 
-    host.py FOLDER        FOLDER has gemm_tuned.py and gemm_tuned_torch.py; no library is needed
+    host.py FOLDER        FOLDER has the Python modules of an export; no library is needed
 """
 
 import copy
@@ -16,50 +16,29 @@ import torch  # noqa: E402
 
 assert "gemm_tuned_torch" not in sys.modules, "import gemm_tuned imports the operators"
 import gemm_tuned_torch as operators  # noqa: E402
+import stand_in  # noqa: E402
 
+products = operators.products
 ops, functional = torch.ops.gemm_tuned, torch.nn.functional
-# Epilogues and compute types that the library in this test has kernels for, and calls of it.
-EPILOGUES, COMPUTES = set(), set()
+the_library = None
+# The epilogue and the compute type of each product.
 calls = []
 
 
-def product(a, b, out=None, alpha=1, beta=0, *, compute=None, epilogue="", bias=None, residual=None):
-    """In the place of gemm_tuned.matmul: refuses what that refuses."""
-    if epilogue not in EPILOGUES | {""} or compute not in COMPUTES | {None}:
-        raise gemm_tuned.NoKernelError(f"the library has no kernel for {compute} {epilogue}")
-    for name, one in (("a", a), ("b", b), *([("out", out)] if out is not None else [])):
-        gemm_tuned._stored(name, one.shape[-2:], one.stride()[-2:])
-        assert one.numel() > 0
-    words = epilogue.split(",")
-    assert ("bias" in words) == (bias is not None) and ("residual" in words) == (residual is not None)
-    assert (beta != 0) <= (out is not None)
-    calls.append((epilogue, compute, tuple(a.shape), tuple(b.shape)))
-    # Rounded once, at the end.
-    dtype = torch.int32 if a.dtype == torch.int8 else a.dtype
-    value = alpha * torch.matmul(a.double(), b.double()) + (beta * out if beta else 0)
-    for word in filter(None, words):
-        if word == "bias":
-            assert bias.shape == value.shape[-1:] and bias.is_contiguous()
-            value = value + bias
-        elif word == "residual":
-            assert residual.shape == value.shape and residual.is_contiguous()
-            value = value + residual
-        else:
-            value = operators.ACTIVATIONS[word](value)
-    return value.to(dtype).contiguous() if out is None else out.copy_(value)
-
-
 def on_host():
-    """Lets the operators multiply tensors of the host with the product above."""
-    gemm_tuned.matmul, gemm_tuned.version = product, lambda: 2
-    operators.KERNEL_DEVICES.add("cpu")
-    operators.DTYPES.add(torch.float64)
+    """Lets the operators multiply tensors of the host."""
+    global the_library
+    the_library = stand_in.use(gemm_tuned)
+    the_library.calls = calls
+    products.KERNEL_DEVICES.add("cpu")
+    products.DTYPES.add(torch.float64)
 
 
 def library(*epilogues, computes=()):
     """Sets what the library has, and forgets everything."""
-    EPILOGUES.clear(), COMPUTES.clear(), calls.clear(), operators._places.clear(), operators._said.clear()
-    EPILOGUES.update(epilogues), COMPUTES.update(computes)
+    for known in (calls, gemm_tuned._calls, products._plans, products._said):
+        known.clear()
+    the_library.epilogues, the_library.computes = set(epilogues), set(computes)
 
 
 def random(*shape, dtype=torch.float64, grad=False):
@@ -88,7 +67,7 @@ ALL = [",".join(filter(None, (addend, act))) for addend in ("", "bias", "residua
 
 def the_host_is_refused_or_falls_back():
     a, b = random(3, 4), random(4, 5)
-    operators._said.clear()
+    products._said.clear()
     refused("on cpu: move them to an NVIDIA GPU", lambda: ops.mm(a, b))
     refused("on cpu: move them", lambda: ops.linear(a, b.mT))
     result, warned = said(lambda: [ops.mm(a, b, True), ops.mm(a, b, True), ops.bmm(a[None], b[None], True)])
@@ -120,8 +99,6 @@ def mistakes_are_refused():
     refused("float32, float16", lambda: ops.mm(a.cfloat(), b.cfloat()))
     refused("give an nn.Module", lambda: gemm_tuned.patch_linear(a))
     refused("no nn.Linear to replace", lambda: gemm_tuned.patch_linear(torch.nn.ReLU()))
-    library()
-    COMPUTES.add("none")
     try:
         gemm_tuned.nothing
     except AttributeError as error:
@@ -196,11 +173,11 @@ def copies_are_made_only_where_they_must():
     assert not warned, warned
     for a, b in ((random(5, 14)[:, ::2], random(7, 3)), (random(5, 1).expand(5, 7), random(7, 3)),
                  (random(5, 7), wide[::2, ::2])):
-        operators._said.clear()
+        products._said.clear()
         result, warned = said(lambda: [ops.mm(a, b), ops.mm(a, b)])
         torch.testing.assert_close(result[1], a @ b)
         assert len(warned) == 1 and "copies operands" in warned[0], warned
-    operators._said.clear()
+    products._said.clear()
     x = random(5, 2, 7).transpose(0, 1)
     result, warned = said(lambda: ops.linear(x, random(3, 7)))
     assert len(warned) == 1 and "first input of shape (2, 5, 7)" in warned[0], warned
@@ -328,7 +305,8 @@ def models_are_compiled():
             assert len(calls) == 12, calls
             with torch.autocast("cpu", dtype=torch.bfloat16):
                 assert compiled(x).dtype == model(x).dtype
-    assert torch.compile(gemm_tuned.linear, backend="aot_eager", fullgraph=True)(x, model.up.weight, model.up.bias, "silu").shape == (2, 3, 16)
+    compiled = torch.compile(gemm_tuned.linear, backend="aot_eager", fullgraph=True)
+    assert compiled(x, model.up.weight, model.up.bias, "silu").shape == (2, 3, 16)
 
 
 TESTS = [the_host_is_refused_or_falls_back, on_host, mistakes_are_refused, results_are_those_of_torch,
@@ -336,11 +314,12 @@ TESTS = [the_host_is_refused_or_falls_back, on_host, mistakes_are_refused, resul
          copies_are_made_only_where_they_must, empty_tensors_are_no_products, gradients_are_right,
          operators_pass_opcheck, autocast_casts, models_are_patched_and_restored, models_are_compiled]
 
-if __name__ == "__main__":
+def run(tests):
+    """Runs tests with a line for each, and exits."""
     torch.manual_seed(1)
     print(f"PyTorch {torch.__version__}")
     failures = 0
-    for test in TESTS:
+    for test in tests:
         start = time.perf_counter()
         try:
             test()
@@ -350,3 +329,7 @@ if __name__ == "__main__":
             words = "wrong\n" + traceback.format_exc()
         print(f"{test.__name__:45} {time.perf_counter() - start:6.1f} s  {words}", flush=True)
     sys.exit(failures > 0)
+
+
+if __name__ == "__main__":
+    run(TESTS)

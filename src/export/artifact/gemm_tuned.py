@@ -16,6 +16,7 @@ import ctypes
 import importlib
 import operator
 import os
+import struct
 import threading
 
 __all__ = ["GemmTunedError", "NoKernelError", "kernel_for", "matmul", "version"]
@@ -39,7 +40,7 @@ ANY_WORKSPACE = ctypes.c_size_t(-1).value
 # Calls that are remembered; more of them are prepared anew.
 MAX_CALLS = 4096
 # Names that gemm_tuned_torch.py has, which imports PyTorch.
-TORCH_NAMES = ("Patch", "TunedLinear", "linear", "patch_linear")
+TORCH_NAMES = ("Patch", "TunedLinear", "addmm", "bmm", "linear", "mm", "patch_linear")
 
 
 class GemmTunedError(RuntimeError):
@@ -71,9 +72,9 @@ class _Problem(ctypes.Structure):
         super().__init__(size=ctypes.sizeof(_Problem), epilogue=epilogue.encode(), **fields)
 
 
-class _Operands(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_size_t), *((name, ctypes.c_void_p) for name in (
-        "a", "b", "d", "alpha", "beta", "c", "bias", "row_scale", "col_scale", "residual", "mul"))]
+# gemm_tuned_operands: its size, and the addresses of a, b, d, alpha, beta, c, bias, row_scale, col_scale, residual and
+# mul. Bytes are packed in less than half the time of a ctypes structure.
+_OPERANDS = struct.Struct("12N")
 
 
 class _Choice(ctypes.Structure):
@@ -151,7 +152,9 @@ def __getattr__(name):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     beside = f"{__package__}.gemm_tuned_torch" if __package__ else "gemm_tuned_torch"
     try:
-        return getattr(importlib.import_module(beside), name)
+        value = getattr(importlib.import_module(beside), name)
+        # The next time it is found at once.
+        return globals().setdefault(name, value)
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
@@ -234,8 +237,8 @@ def kernel_for(m, n, k, dtype="f32", layout="nn", rows=None, alignment=ALIGNMENT
     heights = k if layout[0] == "t" else m, n if layout[1] == "t" else k, m
     problem = _checked(_Problem(
         epilogue, dtype=dtype, dtype_d=dtype_d, compute=compute, transpose_a=layout[0] == "t",
-        transpose_b=layout[1] == "t", alignment=alignment, m=m, n=n, k=k, batch=batch, lda=lda, ldb=ldb, ldd=ldd, stride_a=heights[0] * lda,
-        stride_b=heights[1] * ldb, stride_d=heights[2] * ldd))
+        transpose_b=layout[1] == "t", alignment=alignment, m=m, n=n, k=k, batch=batch, lda=lda, ldb=ldb, ldd=ldd,
+        stride_a=heights[0] * lda, stride_b=heights[1] * ldb, stride_d=heights[2] * ldd))
     return _chosen(None, problem).name.decode()
 
 
@@ -257,11 +260,19 @@ def _torch():
     def address(array):
         return array.data_ptr()
 
+    dtypes = {number: getattr(torch, name) for number, name in ARRAY_NAMES.items()}
+    uint8, devices = torch.uint8, {}
+
     def empty(like, shape, dtype):
-        return like.new_empty(shape, dtype=getattr(torch, ARRAY_NAMES[dtype]))
+        # Extents are taken in half the time of a tuple of them.
+        dtype = dtypes[dtype]
+        return like.new_empty(*shape) if like.dtype is dtype else like.new_empty(*shape, dtype=dtype)
 
     def workspace(count, device):
-        return torch.empty(count, dtype=torch.uint8, device=f"cuda:{device}")
+        place = devices.get(device)
+        if place is None:
+            place = devices[device] = torch.device("cuda", device)
+        return torch.empty(count, dtype=uint8, device=place)
 
     out_of_memory = getattr(torch, "OutOfMemoryError", None) or torch.cuda.OutOfMemoryError
     return described, address, empty, workspace, raw_stream or stream, out_of_memory
@@ -307,10 +318,15 @@ def _adapter(array):
     if kind not in ("torch", "cupy"):
         raise GemmTunedError(f"an operand is a {type(array).__name__}: give PyTorch tensors or CuPy arrays on "
                              "an NVIDIA GPU")
-    if kind not in _adapters_of_packages:
-        _adapters_of_packages[kind] = _torch() if kind == "torch" else _cupy()
-    adapter = _adapters[type(array)] = _adapters_of_packages[kind]
+    adapter = _adapters[type(array)] = adapter_of(kind)
     return adapter
+
+
+def adapter_of(package):
+    """The functions for arrays of a package."""
+    if package not in _adapters_of_packages:
+        _adapters_of_packages[package] = _torch() if package == "torch" else _cupy()
+    return _adapters_of_packages[package]
 
 
 def _stored(name, shape, strides):
@@ -363,10 +379,11 @@ class _Call:
     its kernel. `options` are the dtype of the result, the compute type and the epilogue; `others` are C and the
     operands of the epilogue by their names."""
 
-    def __init__(self, of_a, of_b, of_out, alignment, options, others):
+    def __init__(self, adapter, of_a, of_b, of_out, alignment, options, others):
         (a_batch, (m, k), a_strides, stride_a), (b_batch, (b_rows, n), b_strides, stride_b) = (
             _matrices("a", of_a), _matrices("b", of_b))
         out_dtype, compute, epilogue = options
+        others = dict(others)
         batches = {batch for batch in (a_batch, b_batch) if batch is not None}
         if of_a[0] != of_b[0] or k != b_rows or len(batches) > 1:
             raise GemmTunedError(f"a {tuple(of_a[2])} {of_a[1]} on GPU {of_a[0]} and b {tuple(of_b[2])} "
@@ -409,6 +426,7 @@ class _Call:
             compute=_number(COMPUTES, compute, "compute type"), transpose_a=transpose_a, transpose_b=transpose_b,
             alignment=alignment, m=m, n=n, k=k, batch=next(iter(batches), 1), lda=lda, ldb=ldb, ldd=ldd,
             stride_a=stride_a, stride_b=stride_b, stride_d=stride_d, **fields))
+        self.adapter, self.stream = adapter, adapter[4]
         self.handle = _handle(self.device)
         # Known after the first call outside of a capture.
         self.workspace = None
@@ -430,7 +448,7 @@ class _Call:
 
     def first_workspace(self, operands, stream):
         """The workspace of the kernel, which is measured before where the environment says so."""
-        status = _library().gemm_tuned_measure(self.handle, self.reference, ctypes.byref(operands), stream)
+        status = _library().gemm_tuned_measure(self.handle, self.reference, operands, stream)
         if status != NOT_NOW:
             _must(status, "measuring the product")
         count = _chosen(self.handle, self.problem).workspace_bytes
@@ -438,9 +456,52 @@ class _Call:
             self.workspace = count
         return count
 
-    def less_workspace(self, count):
-        """The workspace of the best kernel that needs less than `count` bytes."""
-        return _chosen(self.handle, self.problem, count - 1).workspace_bytes
+    def space(self, count):
+        """A workspace of `count` bytes, its address, and its bytes: where memory is missing, of the best kernel that
+        needs less."""
+        _, address, _, workspace, _, out_of_memory = self.adapter
+        while count:
+            try:
+                space = workspace(count, self.device)
+                return space, address(space), count
+            except out_of_memory:
+                count = _chosen(self.handle, self.problem, count - 1).workspace_bytes
+        return None, None, 0
+
+    def launch(self, a, b, out, alpha=1, beta=0, c=0, bias=0, row_scale=0, col_scale=0, residual=0, mul=0):
+        """Queues the product of what lies at these addresses on the current stream."""
+        if self.is_nothing:
+            return
+        if not (out and (self.is_empty or (a and b))):
+            raise GemmTunedError("an address is null: give arrays with memory")
+        alpha_at = beta_at = 0
+        if alpha != 1 or beta != 0:
+            scalars = _scalar(alpha, self.dtype, "alpha"), _scalar(beta, self.dtype, "beta")
+            alpha_at, beta_at = map(ctypes.addressof, scalars)
+        operands = _OPERANDS.pack(96, a, b, out, alpha_at, beta_at, c, bias, row_scale, col_scale, residual, mul)
+        queue = self.stream(self.device)
+        space, place, count = None, None, self.workspace
+        if count != 0:
+            if self.is_empty and not self.problem.epilogue and beta in (0, 1):
+                count = 0
+            elif count is None:
+                count = self.first_workspace(operands, queue)
+            space, place, count = self.space(count)
+        status = self.run(self.handle, self.reference, operands, place, count, queue)
+        if status != 0:
+            _must(status, "the product")
+
+
+def prepared(adapter, key):
+    """The call of a key: descriptions of a, b and out or None, the alignment of their addresses, options, and the other
+    arrays, as _Call takes them."""
+    call = _calls.get(key)
+    if call is None:
+        call = _Call(adapter, *key)
+        if len(_calls) >= MAX_CALLS:
+            _calls.clear()
+        _calls[key] = call
+    return call
 
 
 def _scalar(value, dtype, name):
@@ -470,6 +531,13 @@ def _others(epilogue, given, c, beta):
     return {name: array for name, array in (("c", c), *given.items()) if array is not None}
 
 
+def _check_packages(adapter, arrays):
+    """Refuses arrays of several packages."""
+    if any((_adapters.get(type(one)) or _adapter(one)) is not adapter for one in arrays):
+        kinds = [type(one).__name__ for one in arrays]
+        raise GemmTunedError(f"the operands are {', '.join(kinds)}: give arrays of one package")
+
+
 def matmul(a, b, out=None, alpha=1, beta=0, *, c=None, out_dtype=None, compute=None, epilogue="", bias=None,
            row_scale=None, col_scale=None, residual=None, mul=None):
     """Computes epilogue(alpha * a @ b + beta * out) into `out` or a new array of `out_dtype`. If beta is 0, `out` is
@@ -481,64 +549,31 @@ def matmul(a, b, out=None, alpha=1, beta=0, *, c=None, out_dtype=None, compute=N
     order, as in "bias,gelu": bias (n values), row-scale (m of float32), col-scale (n of float32), relu, gelu,
     gelu-tanh, silu, residual and mul (arrays that lie as `out` does)."""
     adapter = _adapters.get(type(a)) or _adapter(a)
-    described, address, empty, workspace, stream, out_of_memory = adapter
-    given = {"bias": bias, "row_scale": row_scale, "col_scale": col_scale, "residual": residual, "mul": mul}
-    is_plain = not epilogue and c is None and not any(one is not None for one in given.values())
-    others = {} if is_plain else _others(epilogue, given, c, beta)
-    arrays = (a, b, *others.values()) if out is None else (a, b, out, *others.values())
-    if any(type(one) is not type(a) and (_adapters.get(type(one)) or _adapter(one)) is not adapter for one in arrays):
-        kinds = [type(one).__name__ for one in arrays]
-        raise GemmTunedError(f"the operands are {', '.join(kinds)}: give arrays of one package")
+    described, address, empty, *_ = adapter
+    is_plain = not epilogue and (c is bias is row_scale is col_scale is residual is mul is None)
+    others = {} if is_plain else _others(epilogue, {
+        "bias": bias, "row_scale": row_scale, "col_scale": col_scale, "residual": residual, "mul": mul}, c, beta)
+    if type(b) is not type(a) or out is not None or others:
+        _check_packages(adapter, [one for one in (a, b, out, *others.values()) if one is not None])
     if alpha == 0 and tuple(a.shape)[-1:] == tuple(b.shape)[-2:-1]:
         # As in BLAS, a and b are not read.
         a, b = a[..., :0], b[..., :0, :]
-    of_a, of_b = described(a), described(b)
     a_at, b_at = address(a), address(b)
     if out is None:
         if beta != 0 and c is None:
             raise GemmTunedError("beta needs the array that it multiplies: pass it as `out` or `c`")
-        of_out, addresses = None, a_at | b_at
+        of_out, low = None, a_at | b_at | ALIGNMENT
     else:
         of_out, out_at = described(out), address(out)
-        addresses = a_at | b_at | out_at
-    low = (addresses | ALIGNMENT) & -(addresses | ALIGNMENT)
-    options = out_dtype, compute, epilogue
-    of_others = tuple((name, described(one)) for name, one in others.items())
-    key = (of_a, of_b, of_out, low, options, of_others)
-    call = _calls.get(key)
-    if call is None:
-        call = _Call(of_a, of_b, of_out, low, options, dict(of_others))
-        if len(_calls) >= MAX_CALLS:
-            _calls.clear()
-        _calls[key] = call
+        low = a_at | b_at | out_at | ALIGNMENT
+    of_others = tuple((name, described(one)) for name, one in others.items()) if others else ()
+    key = described(a), described(b), of_out, low & -low, (out_dtype, compute, epilogue), of_others
+    call = _calls.get(key) or prepared(adapter, key)
     if out is None:
         out = empty(a, call.shape, call.dtype)
         out_at = address(out)
-    if call.is_nothing:
-        return out
-    if not (out_at and (call.is_empty or (a_at and b_at))):
-        raise GemmTunedError("an address is null: give arrays with memory")
-    operands = _Operands(96, a_at, b_at, out_at)
-    for name, one in others.items():
-        setattr(operands, name, address(one))
-    if alpha != 1 or beta != 0:
-        scalars = _scalar(alpha, call.dtype, "alpha"), _scalar(beta, call.dtype, "beta")
-        operands.alpha, operands.beta = map(ctypes.addressof, scalars)
-    queue = stream(call.device)
-    space, place, count = None, None, call.workspace
-    if call.is_empty and not epilogue and beta in (0, 1):
-        count = 0
-    elif count is None:
-        count = call.first_workspace(operands, queue)
-    while count:
-        try:
-            space = workspace(count, call.device)
-            place = address(space)
-            break
-        except out_of_memory:
-            # Where memory is missing, a kernel that needs less.
-            count = call.less_workspace(count)
-    status = call.run(call.handle, call.reference, ctypes.byref(operands), place, count, queue)
-    if status != 0:
-        _must(status, "the product")
+    if others:
+        call.launch(a_at, b_at, out_at, alpha, beta, **{name: address(one) for name, one in others.items()})
+    else:
+        call.launch(a_at, b_at, out_at, alpha, beta)
     return out

@@ -57,7 +57,7 @@ class Tensor:
         return self.strides == _packed(self.shape)
 
     def contiguous(self):
-        return self.new_empty(self.shape, self.dtype)
+        return self.new_empty(*self.shape)
 
     def reshape(self, *shape):
         rest = self.numel() // -math.prod(shape)
@@ -89,12 +89,16 @@ class Tensor:
     def stride(self):
         return self.strides
 
-    def new_empty(self, shape, dtype):
-        return Tensor(1 << 43, shape, _packed(shape), dtype)
+    def new_empty(self, *shape, dtype=None):
+        return Tensor(1 << 43, shape, _packed(shape), dtype or self.dtype)
 
 
 def _packed(shape):
     return tuple(math.prod(shape[place + 1:]) for place in range(len(shape)))
+
+
+def device(kind, ordinal):
+    return f"{kind}:{ordinal}"
 
 
 def empty(count, dtype, device):
@@ -129,13 +133,14 @@ def _computes(name):
         computed.append(name)
         first = operands[0]
         shape = first.shape if len(operands) == 1 else (*operands[-2].shape[:-1], operands[-1].shape[-1])
-        return first.new_empty(shape, first.dtype)
+        return first.new_empty(*shape)
     return call
 
 
 matmul, addmm = _computes("matmul"), _computes("addmm")
 contiguous_format = "contiguous"
 Tag = types.SimpleNamespace(pt2_compliant_tag="pt2_compliant_tag")
+autograd = types.SimpleNamespace(Function=object)
 _C = types.SimpleNamespace(DispatchKeySet=str, DispatchKey=types.SimpleNamespace(AutocastCUDA=1, AutocastCPU=2))
 backends = types.SimpleNamespace(cuda=types.SimpleNamespace(matmul=types.SimpleNamespace(allow_tf32=False)))
 ops = types.SimpleNamespace(gemm_tuned=types.SimpleNamespace())
@@ -183,6 +188,7 @@ class Module:
 class Linear(Module):
     def __init__(self, weight, bias=None):
         self.weight, self.bias = weight, bias
+        self._parameters = {"weight": weight, "bias": bias}
 
     def forward(self, x):
         return _computes("linear")(x, self.weight.mT)

@@ -56,11 +56,13 @@ fn operators_work_in_the_real_pytorch() {
         let why = "skipped: no Python with PyTorch is named by";
         return drop(writeln!(std::io::stderr(), "{why} {PYTORCH}"));
     };
-    let output = std::process::Command::new(python)
-        .args(["-B", "-W", "ignore", "tests/pytorch/host.py", "src/export/artifact"])
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    for script in ["tests/pytorch/host.py", "tests/pytorch/functions.py"] {
+        let output = std::process::Command::new(&python)
+            .args(["-B", "-W", "ignore", script, "src/export/artifact"])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    }
 }
 
 #[test]
