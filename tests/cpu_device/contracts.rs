@@ -132,7 +132,10 @@ const FAULTS: &[Fault] = &[
         name: "a step along K is skipped",
         types: BF16,
         epilogue: "",
-        change: ("multiply_tiles(sums, stage_of(tile),", "if (tile != 1) multiply_tiles(sums, stage_of(tile),"),
+        change: (
+            "multiply_tiles(sums, stage_of(tile),",
+            "if (tile != 1) multiply_tiles(sums, stage_of(tile),",
+        ),
     },
     Fault {
         name: "two rows of a tile in shared memory are exchanged",
