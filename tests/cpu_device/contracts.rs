@@ -328,8 +328,9 @@ const CLUSTER_SUM_FAULTS: &[(&str, &str, &str, &str)] = &[
 /// stay inside of the operands.
 const SHAPES: [&str; 2] = ["32x32x256", "34x32x4096"];
 
-fn family(types: GemmType) -> &'static str {
-    if types == F32 { "naive" } else { "mma" }
+/// A family, and the values that a fault needs: a sum over the whole of K.
+fn kernel(types: GemmType) -> (&'static str, &'static [(&'static str, i64)]) {
+    if types == F32 { ("naive", &[]) } else { ("mma", &[("SPLIT_K", 1)]) }
 }
 
 /// What validation says of a kernel after a change: the share of the bound that it needs, or why it is wrong. `None`
@@ -356,11 +357,11 @@ fn faults_of_precision_and_of_epilogues_are_refused_and_their_absence_passes() {
         let pattern = ProblemPattern { types: fault.types, layout: Layout::Nt, epilogue };
         for shape in &SHAPES[..cases(1, SHAPES.len())] {
             let problem = pattern.problem(shape.parse().unwrap());
-            let family = family(fault.types);
+            let kernel = kernel(fault.types);
             let unchanged = (fault.change.0, fault.change.0);
-            let Some(right) = verdict((family, &[]), &problem, unchanged) else { return };
+            let Some(right) = verdict(kernel, &problem, unchanged) else { return };
             let share = right.unwrap_or_else(|wrong| panic!("{problem} is right: {wrong}"));
-            match verdict((family, &[]), &problem, fault.change) {
+            match verdict(kernel, &problem, fault.change) {
                 Some(Err(HostFailure::Wrong(wrong))) => println!(
                     "{}, {shape}: {} wrong, {:.1} of the bound; right {share:.3}",
                     fault.name,
