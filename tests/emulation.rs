@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use gemm_tune::compile::{Architecture, Compile, CompileTarget, CompileThreads, Compiler};
+use gemm_tune::compile::{Compile, CompileThreads};
 use gemm_tune::model::{
     Compute, ComputeCapability, Device, Dtype, Epilogue, GemmType, Hint, Layout, Outcome,
     OutcomeKind, Problem, ProblemPattern, Timing, Value, WarmStart,
@@ -21,13 +21,13 @@ use gemm_tune::tune::{
 
 use crate::support::cases::cases;
 use crate::support::program::gemm_tune;
-use crate::support::{boxes, compiler_or_skip, nvrtc_or_skip};
+use crate::support::{boxes, compiler_or_skip};
 
 fn jobs() -> NonZeroUsize {
     std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
-fn problem(shape: &str, layout: Layout) -> Problem {
+pub(crate) fn problem(shape: &str, layout: Layout) -> Problem {
     Problem { layout, ..Problem::new(shape.parse().unwrap(), Dtype::F32) }
 }
 
@@ -62,7 +62,7 @@ fn checked(
     checked_on(&Device::cpu(), compiler, (families, templates), problems, sample)
 }
 
-fn checked_on(
+pub(crate) fn checked_on(
     device: &Device,
     compiler: &dyn Compile,
     (families, templates): (&[Family], &Templates),
@@ -74,7 +74,7 @@ fn checked_on(
 }
 
 /// Everything that is legal passes; gives how many executions that were.
-fn all_pass(results: &[CheckResult]) -> usize {
+pub(crate) fn all_pass(results: &[CheckResult]) -> usize {
     for result in results {
         let first = result.failures.first();
         let why = first.map(|failed| &failed.failure.text);
@@ -322,12 +322,7 @@ fn some_blocks_of_a_large_problem_show_the_same_faults() {
 
 /// The family `pipelined` with one value of a parameter alone.
 fn pipelined(parameter: &str, value: &str) -> Family {
-    family_with("pipelined", parameter, value)
-}
-
-/// A family with one value of a parameter alone.
-fn family_with(name: &str, parameter: &str, value: &str) -> Family {
-    let mut family = Families::built_in().unwrap().get(name).unwrap().clone();
+    let mut family = Families::built_in().unwrap().get("pipelined").unwrap().clone();
     let values = family.parameters.get_mut(parameter).unwrap();
     values.retain(|known| known.to_string() == value);
     assert_eq!(values.len(), 1, "{parameter} = {value}");
@@ -404,36 +399,6 @@ fn parts_of_k_that_are_added_to_c_are_right_on_every_kind_of_edge() {
     let results = checked_on(&Device::h200(), &compiler, kit, &large, Sample::Of(1));
     let why = &results[0].failures[0].failure.message;
     assert!(why.contains("blocks add to the same elements"), "{why}");
-}
-
-/// Turing has no asynchronous copies and instructions of half the depth; Ampere has no launches that begin before
-/// others end.
-#[test]
-fn tensor_cores_of_three_architectures_multiply_whole_and_in_parts() {
-    let templates = Templates::built_in().unwrap();
-    let families = [family_with("mma", "SPLIT_K", "1"), family_with("mma", "SPLIT_K", "3")];
-    let of = |dtype, epilogue: &str| {
-        let types = GemmType::of(dtype);
-        let epilogue: Epilogue = epilogue.parse().unwrap();
-        [("40x24x528", Layout::Nn), ("33x65x601", Layout::Tt), ("56x48x520", Layout::Tn)]
-            .map(|(shape, layout)| Problem { types, epilogue, ..problem(shape, layout) })
-    };
-    let (half, bytes) = (of(Dtype::F16, "bias,relu"), of(Dtype::I8, ""));
-    let brain = of(Dtype::Bf16, "");
-    for (version, problems) in
-        [((7, 5), [half, bytes].concat()), ((8, 0), brain.to_vec()), ((9, 0), brain.to_vec())]
-    {
-        let Some(nvrtc) = nvrtc_or_skip() else { return };
-        let compute_capability = ComputeCapability { major: version.0, minor: version.1 };
-        let device = Device { compute_capability, ..Device::h200() };
-        let target = CompileTarget::Ptx(Architecture::from(compute_capability));
-        let compiler = Compiler::new(nvrtc, None, target).unwrap();
-        for family in &families {
-            let kit = (std::slice::from_ref(family), &templates);
-            let results = checked_on(&device, &compiler, kit, &problems, Sample::Of(cases(2, 5)));
-            assert_eq!(all_pass(&results), cases(2, 5) * problems.len(), "{compute_capability}");
-        }
-    }
 }
 
 #[test]

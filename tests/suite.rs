@@ -35,6 +35,7 @@ mod searches;
 mod support;
 mod survival;
 mod template_errors;
+mod tensor_core_architectures;
 mod tensor_core_cost;
 mod terminal;
 mod trace;
