@@ -140,9 +140,10 @@ pub(crate) fn copies_tie() -> Result<(), Failed> {
 pub(crate) fn budget() -> Result<(), Failed> {
     let mut kit = built_in(None);
     let settings =
-        Settings { budget: Some(std::time::Duration::from_secs(3)), ..settings(100_000) };
+        Settings { budget: Some(std::time::Duration::from_secs(2)), ..settings(100_000) };
     let began = std::time::Instant::now();
-    let summary = run(&problem(1024, 1024, 1024), &mut kit, &settings)?;
+    // A search of this size without a budget takes longer.
+    let summary = run(&problem(4096, 4096, 4096), &mut kit, &settings)?;
     assert!(summary.end.is_early() && summary.winner().is_some());
     assert!(began.elapsed().as_secs() < 15, "{:?}", began.elapsed());
     Ok(())
