@@ -129,6 +129,16 @@ fn compilers_take_the_programs_of_harnesses() {
 
 /// Builds a harness for the host and runs it: exit code, and what it prints.
 fn ran(folder: &Path, text: &str) -> Option<(Option<i32>, String)> {
+    // What the host has in the place of instructions.
+    let text = text
+        .replace(
+            r#"asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));"#,
+            "result = exp2f(x);",
+        )
+        .replace(
+            r#"asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));"#,
+            "result = 1 / x;",
+        );
     fs::write(folder.join("harness.cu"), text).unwrap();
     let main = std::path::absolute("tests/artifacts/run_harness.cpp").unwrap();
     let define = format!("-DHARNESS=\"{}\"", folder.join("harness.cu").display());

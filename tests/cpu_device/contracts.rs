@@ -181,8 +181,8 @@ const FAULTS: &[Fault] = &[
         types: BF16_TO_F32,
         epilogue: "gelu",
         change: (
-            "(1 + erff(0.70710678f * value))",
-            "(1 + tanhf(0.79788456f * (value + 0.044715f * value * value * value)))",
+            "value = gelu(value);",
+            "value = 0.5f * value * (1 + tanhf(0.79788456f * (value + 0.044715f * value * value * value)));",
         ),
     },
     Fault {
