@@ -23,8 +23,9 @@ import torch
 sys.path.insert(0, sys.argv[1])
 import gemm_tuned  # noqa: E402: the folder is an argument
 
-DTYPE = {"bf16": torch.bfloat16, "f16": torch.float16}[sys.argv[3] if len(sys.argv) > 3 else "bf16"]
-CUDA_TYPE = {torch.bfloat16: 14, torch.float16: 2}[DTYPE]
+TYPE = sys.argv[3] if len(sys.argv) > 3 else "bf16"
+# The dtype, and its cudaDataType_t.
+DTYPE, CUDA_TYPE = {"bf16": (torch.bfloat16, 14), "f16": (torch.float16, 2)}[TYPE]
 ROUNDS, WORKSPACE = 15, 64 << 20
 # Weights of a graph together, several times the L2 cache.
 ROTATING_BYTES = 400 << 20
@@ -171,8 +172,9 @@ def measured(line, library, rate):
     rounds = [[microseconds(graph, len(weights)) for graph in contestants] for _ in range(ROUNDS + 1)][1:]
     *best, default, without, mine = (statistics.median(times) for times in zip(*rounds))
     moved = 2 * (m * k + n * k + m * n) / (mine * 1e-6)
-    return [line, sys.argv[3] if len(sys.argv) > 3 else "bf16", mine, min(best), default, min(best) / mine, moved / 1e9,
-            moved / rate, mine / without, len(graphs)]
+    values = [line, TYPE, mine, min(best), default, min(best) / mine, moved / 1e9, moved / rate, mine / without,
+              len(graphs)]
+    return dict(zip(COLUMNS, values))
 
 
 def main():
@@ -184,18 +186,19 @@ def main():
             if line.strip() and not line.startswith("#"):
                 rows.append(measured(line.strip(), library, rate))
                 torch.cuda.empty_cache()
-                row = rows[-1]
-                print(f"{row[0]:34} {row[2]:8.2f} us, cuBLASLt {row[3]:8.2f} ({row[4]:.2f} by default), {row[5]:.3f} "
-                      "times "
-                      f"as fast, {row[6]:.0f} GB/s, {100 * row[7]:.1f} % of a copy, {row[8]:.3f} of the plain product",
-                      flush=True)
+                print("{problem:34} {us:8.2f} us, cuBLASLt {library_us:8.2f} ({library_default_us:.2f} by default), "
+                      "{speedup:.3f} times as fast, {gb_per_s:.0f} GB/s, {of_copy:.3f} of a copy, {over_plain:.3f} of "
+                      "the plain product".format(**rows[-1]), flush=True)
     if len(sys.argv) > 4:
         with open(sys.argv[4], "w") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(COLUMNS)
-            writer.writerows([*row[:2], *(f"{value:.4g}" for value in row[2:-1]), row[-1]] for row in rows)
-    mean = math.exp(statistics.fmean(math.log(row[5]) for row in rows))
-    print(f"{len(rows)} problems: {mean:.3f} times as fast as cuBLASLt, {sum(row[5] < 1 for row in rows)} slower")
+            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+            writer.writeheader()
+            for row in rows:
+                writer.writerow({name: f"{value:.4g}" if isinstance(value, float) else value
+                                 for name, value in row.items()})
+    speedups = [row["speedup"] for row in rows]
+    print(f"{len(rows)} problems: {statistics.geometric_mean(speedups):.3f} times as fast as cuBLASLt, "
+          f"{sum(speedup < 1 for speedup in speedups)} slower")
 
 
 main()

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use rayon::prelude::*;
-
 use super::candidate::CompiledCandidate;
 use super::cpu_evaluator::CpuEvaluator;
 use super::error::TuneError;
@@ -37,9 +35,10 @@ pub fn time_each(
     let device = kit.machine.device();
     let Kit { families, templates, predictor, compiler, .. } = &*kit;
     let renderer = Renderer { problem, families, templates, device: &device, predictor };
-    let compiled =
-        kernels.par_iter().map(|named| compile_named(&renderer, *named, compiler.as_ref()));
-    let candidates: Vec<_> = compiled.collect::<Result<_, _>>()?;
+    let mut candidates = Vec::new();
+    for named in kernels {
+        candidates.push(compile_named(&renderer, *named, compiler.as_ref())?);
+    }
     // Places for all: none is dropped because others are faster.
     let race = Race::new(kernels.len(), floor(problem, &device));
     let mut evaluator = evaluator_for(problem, kit, (regime, seed))?;
