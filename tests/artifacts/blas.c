@@ -1,6 +1,7 @@
 /* Checks the column-major functions, by an implementation of gemm_tuned_run on the host: blas.c of the library is
  * compiled into this program. Calls of cublasSgemm go through gemm_tuned_cublas.h, with stubs/cublas_v2.h in the place of
  * cuBLAS. */
+#define _POSIX_C_SOURCE 200112L /* setenv */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 
 static gemm_tuned *my_kernels = NULL;
 static const void *last_stream;
-static int runs = 0, answer = 0;
+static int runs = 0, answer = 0, last_compute = -2;
 
 #define GEMM_TUNED_CUBLAS_HANDLE my_kernels
 #include "gemm_tuned_cublas.h"
@@ -22,6 +23,7 @@ int gemm_tuned_run(gemm_tuned *tuned, const gemm_tuned_problem *p, const gemm_tu
     if (tuned != NULL || workspace != NULL || workspace_bytes != 0)
         return GEMM_TUNED_BAD_ARGUMENT;
     last_stream = stream;
+    last_compute = p->compute;
     runs++;
     for (b = 0; answer == 0 && b < p->batch; b++)
         for (i = 0; i < p->m; i++)
@@ -70,6 +72,20 @@ static void fill(void)
     }
 }
 
+/* Calls of cublasSgemm in a math mode: the compute type that runs, or -2 for cuBLAS itself. */
+static int compute_of(struct cublasContext *context, int math)
+{
+    static const float alpha = 1, beta = 0;
+    const int calls = context->calls;
+    context->math = (cublasMath_t)math;
+    last_compute = -2;
+    if (cublasSgemm(context, CUBLAS_OP_N, CUBLAS_OP_N, 1, 1, 1, &alpha, a, 1, b, 1, &beta, c, 1)
+            != CUBLAS_STATUS_SUCCESS
+        || (last_compute == -2) != (context->calls == calls + 1))
+        return -3;
+    return last_compute;
+}
+
 int main(void)
 {
     static const float alpha = 1.5f, beta = -0.5f;
@@ -103,7 +119,7 @@ int main(void)
     /* What cuBLAS itself does. */
     context.pointers = CUBLAS_POINTER_MODE_DEVICE;
     cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, 1, 1, 1, &alpha, a, 1, b, 1, &beta, c, 1);
-    context.pointers = CUBLAS_POINTER_MODE_HOST, context.math = CUBLAS_TF32_TENSOR_OP_MATH;
+    context.pointers = CUBLAS_POINTER_MODE_HOST, context.math = CUBLAS_TENSOR_OP_MATH;
     cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, 1, 1, 1, &alpha, a, 1, b, 1, &beta, c, 1);
     context.math = CUBLAS_DEFAULT_MATH, answer = GEMM_TUNED_NO_KERNEL;
     cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, 1, 1, 1, &alpha, a, 1, b, 1, &beta, c, 1);
@@ -118,6 +134,17 @@ int main(void)
         || gemm_tuned_sgemm(NULL, 0, 0, 1, 1, 1, NULL, a, 1, b, 1, &beta, c, 1, NULL) != GEMM_TUNED_BAD_ARGUMENT
         || gemm_tuned_sgemm(NULL, 0, 0, 1, 1, 1, &alpha, a, 0, b, 1, &beta, c, 1, NULL) != GEMM_TUNED_BAD_ARGUMENT)
         return 5;
+    answer = 0;
+    unsetenv("NVIDIA_TF32_OVERRIDE");
+    if (compute_of(&context, CUBLAS_DEFAULT_MATH) != GEMM_TUNED_COMPUTE_F32
+        || compute_of(&context, CUBLAS_PEDANTIC_MATH) != GEMM_TUNED_COMPUTE_F32
+        || compute_of(&context, CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION) != GEMM_TUNED_COMPUTE_F32
+        || compute_of(&context, CUBLAS_TF32_TENSOR_OP_MATH) != GEMM_TUNED_COMPUTE_TF32
+        || compute_of(&context, CUBLAS_TENSOR_OP_MATH) != -2 || compute_of(&context, 7) != -2)
+        return 6;
+    setenv("NVIDIA_TF32_OVERRIDE", "0", 1);
+    if (compute_of(&context, CUBLAS_TF32_TENSOR_OP_MATH) != GEMM_TUNED_COMPUTE_F32)
+        return 7;
     puts("right");
     return 0;
 }

@@ -292,10 +292,29 @@ int gemm_tuned_run(gemm_tuned *tuned, const gemm_tuned_problem *problem, const g
 int gemm_tuned_measure(gemm_tuned *tuned, const gemm_tuned_problem *problem, const gemm_tuned_operands *operands,
                        void *stream);
 
-/* Column-major products of f32, with the arguments of cublasSgemm and cublasSgemmStridedBatched in their order and
- * meaning, behind the handle; the stream comes last. Factors lie in host memory. C has M rows: problems in rows as above
- * are C^T = op(B)^T op(A)^T. gemm_tuned_cublas.h makes calls of cublasSgemm such calls. */
+/* What op of BLAS is; the conjugate of a real matrix is the matrix. */
 enum { GEMM_TUNED_OP_N = 0, GEMM_TUNED_OP_T = 1, GEMM_TUNED_OP_C = 2 };
+
+/* The problem of a column-major product with the arguments of BLAS, of f32; other types are set afterwards. A C of M
+ * rows in columns is the transpose of a matrix in rows, which is op(B)^T op(A)^T. So operands are swapped: `a` of
+ * gemm_tuned_operands is B, and `b` is A. */
+static inline gemm_tuned_problem gemm_tuned_column_major(int transa, int transb, int m, int n, int k, int lda,
+                                                         long long stride_a, int ldb, long long stride_b, int ldc,
+                                                         long long stride_c, int batch_count)
+{
+    gemm_tuned_problem problem = gemm_tuned_default_problem();
+    problem.transpose_a = transb != GEMM_TUNED_OP_N;
+    problem.transpose_b = transa != GEMM_TUNED_OP_N;
+    problem.m = n, problem.n = m, problem.k = k;
+    problem.batch = batch_count;
+    problem.lda = ldb, problem.ldb = lda, problem.ldd = ldc;
+    problem.stride_a = stride_b, problem.stride_b = stride_a, problem.stride_d = stride_c;
+    return problem;
+}
+
+/* Column-major products of f32, with the arguments of cublasSgemm and cublasSgemmStridedBatched in their order and
+ * meaning, behind the handle; the stream comes last. Factors lie in host memory. gemm_tuned_cublas.h makes calls of
+ * cublasSgemm such calls. */
 
 int gemm_tuned_sgemm(gemm_tuned *tuned, int transa, int transb, int m, int n, int k, const float *alpha,
                      const float *A, int lda, const float *B, int ldb, const float *beta, float *C, int ldc,
