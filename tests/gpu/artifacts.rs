@@ -269,6 +269,12 @@ pub(crate) fn operators_multiply() -> Result<(), Failed> {
     runs_well(Command::new("python3").args(["-B", "tests/pytorch/gpu.py", &out]))
 }
 
+/// The same kernels in JAX.
+pub(crate) fn products_multiply_in_jax() -> Result<(), Failed> {
+    let out = module_of("jax", &OF_MODELS)?;
+    runs_well(Command::new("python3").args(["-B", "tests/jax/gpu.py", &out]))
+}
+
 /// Tunes problems a little, and exports a Python module of their kernels.
 fn module_of(name: &str, problems: &[&str]) -> Result<String, Failed> {
     let folder = &Path::new("target/test-artifacts").join(name);

@@ -28,8 +28,8 @@ mod tensor_products;
 use std::process::ExitCode;
 
 use artifacts::{
-    artifacts_have_types, artifacts_multiply, operators_multiply, runtime_encodes_maps,
-    runtime_multiplies,
+    artifacts_have_types, artifacts_multiply, operators_multiply, products_multiply_in_jax,
+    runtime_encodes_maps, runtime_multiplies,
 };
 use behaviour::{budget, copies_tie, doctor, killed_worker, libraries, memory, program};
 use classes::classes_are_as_fast_as_lookups;
@@ -47,7 +47,7 @@ use tensor_cores::{copies_round_alike, products_have_the_same_bits};
 
 type Test = fn() -> Result<(), Failed>;
 
-const TESTS: [(&str, Test); 26] = [
+const TESTS: [(&str, Test); 27] = [
     ("the_device_reference_agrees_with_the_triple_loop", reference_agrees),
     ("boxes_of_the_copy_engine_are_correct", boxes_are_correct),
     ("sums_that_blocks_add_to_c_are_correct", atomic_sums_are_correct),
@@ -72,6 +72,7 @@ const TESTS: [(&str, Test); 26] = [
     ("exported_artifacts_call_the_library", library_multiplies),
     ("modules_multiply_other_types_with_epilogues", artifacts_have_types),
     ("operators_multiply_in_pytorch", operators_multiply),
+    ("products_multiply_in_jax", products_multiply_in_jax),
     ("emitted_harnesses_check_and_time_themselves", harnesses_pass),
     ("every_class_of_operands_is_as_fast_as_lookups", classes_are_as_fast_as_lookups),
 ];
