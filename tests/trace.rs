@@ -75,6 +75,21 @@ fn products_of_a_program_its_threads_and_its_children_are_recorded() {
     }
 }
 
+/// Calls of 60 us of the host with kernels of 14 us are products of 14 us; the first call, in which the GPU waits, has no
+/// time.
+#[test]
+fn times_are_those_of_the_gpu() {
+    let folder = TempDir::new().unwrap();
+    let Some(said) = trace(folder.path(), "gpu") else { return };
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let trace = written(folder.path());
+    assert_eq!(trace["device"], "a GPU");
+    let product = &trace["problems"][0];
+    assert_eq!((&product["count"], &product["samples"]), (&json!(100), &json!(20)), "{product}");
+    let time = product["torch_us"].as_f64().unwrap();
+    assert!((time - 14.0).abs() < 1e-6, "{time}");
+}
+
 #[test]
 fn a_program_without_pytorch_leaves_no_trace() {
     let folder = TempDir::new().unwrap();

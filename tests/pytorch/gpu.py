@@ -291,23 +291,6 @@ def host_time():
             f"PyTorch {microseconds(lambda: their_linear(a).backward(a)):.1f} us"))
 
 
-def transformer(layers, width, heads):
-    class Layer(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            linear = torch.nn.Linear
-            self.qkv, self.out = linear(width, 3 * width), linear(width, width)
-            self.up, self.down = linear(width, 4 * width), linear(4 * width, width)
-            self.first, self.second = torch.nn.LayerNorm(width), torch.nn.LayerNorm(width)
-
-        def forward(self, x):
-            q, k, v = self.qkv(self.first(x)).unflatten(-1, (3, heads, -1)).permute(2, 0, 3, 1, 4)
-            x = x + self.out(functional.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
-            return x + self.down(functional.gelu(self.up(self.second(x))))
-
-    return torch.nn.Sequential(*(Layer() for _ in range(layers)))
-
-
 def tokens_per_second(call, x):
     for _ in range(5):
         call(x)
@@ -322,6 +305,7 @@ def tokens_per_second(call, x):
 
 
 def model():
+    from transformer import transformer
     layers, width, heads, batch, length = (1, 64, 4, 2, 16) if IS_STAND_IN else (4, 1024, 16, 8, 512)
     exact = transformer(layers, width, heads).to(DEVICE, torch.float64)
     x = torch.randn(batch, length, width, device=DEVICE, dtype=torch.float64)

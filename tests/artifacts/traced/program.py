@@ -1,6 +1,6 @@
 """A program for tests/trace.rs.
 
-    program.py [exit | wait | child | nothing]
+    program.py [exit | interrupted | child | nothing | gpu]
 """
 
 import multiprocessing
@@ -21,6 +21,11 @@ def child():
     for _ in range(4):
         torch.mm(torch.packed(8, 16), torch.packed(16, 24))
 
+
+if WORD == "gpu":
+    for _ in range(100):
+        torch.mm(torch.packed(8, 16, device="cuda"), torch.packed(16, 24, device="cuda"))
+    sys.exit()
 
 x, weight = torch.packed(64, 32), torch.Tensor((32, 48), (1, 32))
 for _ in range(100):
