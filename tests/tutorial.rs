@@ -53,3 +53,36 @@ fn every_command_of_the_tutorial_works() {
     let database = fs::read_to_string(database).unwrap();
     assert!(database.contains("epilogue = \"bias,silu,mul\""), "{database}");
 }
+
+/// A kernel that takes rows or products of a batch for packed is right on packed operands only.
+#[test]
+fn mistakes_that_only_padded_rows_show_are_found() {
+    if nvrtc_or_skip().is_none() {
+        return;
+    }
+    let template = fs::read_to_string("examples/families/templates/gated.cu.tera").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let check = |from: &str, to: &str| {
+        assert!(template.contains(from), "{from}");
+        fs::write(folder.path().join("gated.cu.tera"), template.replace(from, to)).unwrap();
+        let templates = folder.path().to_str().unwrap();
+        let family = ["check", "--family", "gated", "--spaces", "examples/families/spaces"];
+        let problem = ["--shape", "7x5x3", "--batch", "2", "--layout", "nn", "--dtype", "bf16"];
+        let more = ["--epilogue", "bias,silu,mul", "--cache", "target/test-cache", "--sample", "2"];
+        gemm_tune(&[&family[..], &["--templates", templates], &problem, &more].concat())
+    };
+    let right = check("* lda", "* lda");
+    assert_eq!(right.code, Some(0), "{}", right.err);
+    assert!(right.out.contains("2 passed, 0 failed; 2 passed on padded rows too"), "{}", right.out);
+    for (from, to) in [
+        ("* lda", "* K"),
+        ("b_k * ldb", "b_k * N"),
+        ("product * stride_a", "(long long)product * M * K"),
+        ("product * stride_b", "(long long)product * K * N"),
+    ] {
+        let wrong = check(from, to);
+        assert_eq!(wrong.code, Some(1), "{from} for {to}: {}", wrong.out);
+        let stored = "lda 4, ldb 6, ldc 6, addresses aligned to 2 bytes";
+        assert!(wrong.out.contains(stored), "{from} for {to}: {}", wrong.out);
+    }
+}

@@ -13,6 +13,7 @@ use crate::tune::CheckResult;
 struct CheckedRow<'a> {
     layouts: Vec<&'a str>,
     executed: usize,
+    padded: usize,
     failed: usize,
 }
 
@@ -30,13 +31,17 @@ pub fn table(results: &[CheckResult], style: TableStyle) -> String {
         let row = rows.entry((&result.family, problem)).or_default();
         row.layouts.push(result.problem.layout.name());
         row.executed += result.passed + result.failures.len();
+        row.padded += result.padded;
         row.failed += result.failures.len();
     }
     let mut table = style.table();
-    table.set_header(right_aligned(["executed", "failed"], ["family", "problem", "layouts"]));
+    table.set_header(right_aligned(
+        ["executed", "padded", "failed"],
+        ["family", "problem", "layouts"],
+    ));
     for ((family, problem), row) in rows {
         table.add_row(right_aligned(
-            [row.executed, row.failed].map(|count| count.to_string()),
+            [row.executed, row.padded, row.failed].map(|count| count.to_string()),
             [family.to_owned(), problem, row.layouts.join(" ")],
         ));
     }
@@ -44,7 +49,10 @@ pub fn table(results: &[CheckResult], style: TableStyle) -> String {
     text.push_str(&failed::of_checks(results));
     let passed: usize = results.iter().map(|result| result.passed).sum();
     let failed: usize = results.iter().map(|result| result.failures.len()).sum();
-    text.push_str(&format!("\n{passed} passed, {failed} failed\n"));
+    let padded: usize = results.iter().map(|result| result.padded).sum();
+    text.push_str(&format!(
+        "\n{passed} passed, {failed} failed; {padded} passed on padded rows too\n"
+    ));
     text
 }
 
@@ -69,6 +77,7 @@ pub fn document(results: &[CheckResult]) -> Value {
                 "problem": problem_document(&result.problem),
                 "legal": result.legal,
                 "passed": result.passed,
+                "padded": result.padded,
                 "failures": failures,
             })
         })

@@ -1,6 +1,6 @@
 //! Checking without timing: configurations of families are rendered, compiled to PTX, executed on this host with every check
-//! on, and validated. It needs no GPU. A configuration that is legal for several problems is compiled once where its source
-//! is the same.
+//! on, and validated. It needs no GPU. Operands are packed first, and then stored with their rows apart, where the
+//! configuration serves that. A configuration that is legal for several problems is compiled once where its source is the same.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,9 +14,11 @@ use super::error::TuneError;
 use super::failed::{FailedCandidate, failed_compile, failed_render, located, located_render};
 use crate::compile::{Compile, CompileRequest};
 use crate::cpu::{CountingMode, GlobalMemory, PtxModule};
-use crate::model::{Configuration, Device, LocatedFailure, Outcome, Problem};
-use crate::render::{Templates, render};
-use crate::space::{Family, LegalSpace};
+use crate::model::{
+    Configuration, Device, Fault, GemmType, LocatedFailure, Mismatch, Outcome, Problem, Storage,
+};
+use crate::render::{Templates, render_stored};
+use crate::space::{Extents, Family, LegalSpace, Legality};
 use crate::validate::{HostFailure, HostValidator};
 
 /// How many configurations of a family are checked for a problem.
@@ -58,6 +60,8 @@ pub struct CheckResult {
     pub legal: usize,
     /// How many were executed and are correct.
     pub passed: usize,
+    /// How many of these serve rows that are apart, and are correct on them too.
+    pub padded: usize,
     /// Those that failed, and how.
     pub failures: Vec<FailedCandidate>,
 }
@@ -100,7 +104,13 @@ impl CheckJob<'_> {
 }
 
 /// The result of one execution: the job, the place of the result, and what went wrong.
-type CheckReport = (usize, usize, Result<(), FailedCandidate>);
+type CheckReport = (usize, usize, Result<Correct, FailedCandidate>);
+
+/// What a correct configuration was executed on.
+struct Correct {
+    /// Whether on rows that are apart too.
+    padded: bool,
+}
 
 /// Checks a sample of each family for each problem. Gives one result for every pair, families in order. When `stop` is
 /// set, it ends with the executions so far.
@@ -113,7 +123,8 @@ pub fn check(
     stop: &AtomicBool,
     on_event: &mut dyn FnMut(CheckEvent<'_>),
 ) -> Result<Vec<CheckResult>, TuneError> {
-    let needed = checks.problems.iter().map(HostValidator::footprint).sum();
+    // Operands are stored in up to three ways.
+    let needed = checks.problems.iter().map(HostValidator::footprint).sum::<u64>() * 3;
     if let (Some(free), Some(first)) = (GlobalMemory::host_available(), checks.problems.first())
         && needed > free
     {
@@ -122,9 +133,9 @@ pub fn check(
     }
     let (jobs, mut results) = sample(checks)?;
     on_event(CheckEvent::Started { executions: jobs.iter().map(|job| job.problems.len()).sum() });
-    let validators: Vec<OnceLock<Result<HostValidator, HostFailure>>> =
-        checks.problems.iter().map(|_| OnceLock::new()).collect();
-    let worker = CheckWorker { checks, compiler, validators: &validators };
+    let operands: Vec<Vec<StoredOperands>> =
+        checks.problems.iter().map(StoredOperands::of).collect();
+    let worker = CheckWorker { checks, compiler, operands: &operands };
     let next = AtomicUsize::new(0);
     let (sender, reports) = mpsc::channel();
     let mut broken = None;
@@ -169,7 +180,10 @@ pub fn check(
                 failure: result.as_ref().err(),
             });
             match result {
-                Ok(()) => checked.passed += 1,
+                Ok(Correct { padded }) => {
+                    checked.passed += 1;
+                    checked.padded += usize::from(padded);
+                }
                 Err(failed) => failures.push((at, place, failed)),
             }
         }
@@ -199,6 +213,7 @@ fn sample<'a>(checks: &CheckPlan<'a>) -> Result<(Vec<CheckJob<'a>>, Vec<CheckRes
                 problem: *problem,
                 legal: 0,
                 passed: 0,
+                padded: 0,
                 failures: Vec::new(),
             };
             if family.refusal(problem, device).is_none() {
@@ -247,11 +262,66 @@ fn draw(
     ranks.into_keys().filter_map(|rank| space.get(rank)).collect()
 }
 
+/// Operands of a problem as they are stored, made when they are first needed.
+struct StoredOperands {
+    storage: Storage,
+    validator: OnceLock<Result<HostValidator, HostFailure>>,
+}
+
+impl StoredOperands {
+    /// Packed, and then with rows that are longer than what they hold: by one element, at addresses that are aligned to an
+    /// element; and up to a multiple of 16 bytes.
+    fn of(problem: &Problem) -> Vec<Self> {
+        let packed = Storage::packed(problem);
+        let GemmType { a, b, d, .. } = problem.types;
+        let bytes = [a, b, d].map(|dtype| dtype.bytes());
+        let longer = |by: &dyn Fn(u64) -> u64, alignment| {
+            let Storage { lda, ldb, ldc, .. } = packed;
+            Storage { lda: by(lda), ldb: by(ldb), ldc: by(ldc), alignment }
+        };
+        let least = bytes.into_iter().max().unwrap_or(1);
+        let vector = VECTOR_BYTES / bytes.into_iter().min().unwrap_or(1);
+        let by_one = longer(&|row| row + 1, least);
+        let by_vectors = longer(&|row| (row + 1).next_multiple_of(vector), Storage::ALLOCATED);
+        [packed, by_one, by_vectors]
+            .map(|storage| Self { storage, validator: OnceLock::new() })
+            .into()
+    }
+
+    /// A failure that says how the operands are stored, where they are not packed.
+    fn named(&self, problem: &Problem, failure: Outcome) -> Outcome {
+        let Storage { lda, ldb, ldc, alignment } = self.storage;
+        if self.storage == Storage::packed(problem) {
+            return failure;
+        }
+        let stored =
+            format!("lda {lda}, ldb {ldb}, ldc {ldc}, addresses aligned to {alignment} bytes");
+        match failure {
+            Outcome::Correctness(mismatch) => {
+                let check = format!("{stored}: {}", mismatch.check);
+                Outcome::Correctness(Mismatch { check, ..mismatch })
+            }
+            Outcome::Runtime(fault) => {
+                let during = format!("{} with {stored}", fault.during);
+                Outcome::Runtime(Fault { during, ..fault })
+            }
+            other => other,
+        }
+    }
+}
+
+/// Bytes of the widest vector access of a thread; TMA takes rows of multiples of as many.
+const VECTOR_BYTES: u64 = 16;
+
+/// The source that was compiled last, and what came of it. Problems of one layout mostly share it.
+type LastProgram = Option<(Arc<str>, Result<PtxModule, Outcome>)>;
+
 /// The state that the threads share.
 struct CheckWorker<'a> {
     checks: &'a CheckPlan<'a>,
     compiler: &'a dyn Compile,
-    validators: &'a [OnceLock<Result<HostValidator, HostFailure>>],
+    /// Those of each problem.
+    operands: &'a [Vec<StoredOperands>],
 }
 
 impl CheckWorker<'_> {
@@ -262,51 +332,77 @@ impl CheckWorker<'_> {
     fn execute(
         &self,
         job: &CheckJob<'_>,
-        report: &mut dyn FnMut(usize, Result<(), FailedCandidate>) -> bool,
+        report: &mut dyn FnMut(usize, Result<Correct, FailedCandidate>) -> bool,
     ) -> Result<(), TuneError> {
-        // Problems of one layout mostly share their source.
-        let mut last: Option<(Arc<str>, Result<PtxModule, Outcome>)> = None;
+        let mut last = None;
         for (problem_at, place) in &job.problems {
             let problem = &self.checks.problems[*problem_at];
-            let device = self.checks.device;
-            let prepare = || HostValidator::prepare(problem, device, self.checks.seed);
-            let validator = self.validators[*problem_at].get_or_init(prepare);
-            let validator = validator.as_ref().map_err(|failure| failure.clone())?;
-            let templates = self.checks.templates;
-            let rendered = render(job.family, templates, &job.configuration, problem, device);
-            let result = match rendered {
-                Err(error) => {
-                    let failure = located_render(&error);
-                    Err(job.failed(failed_render(error), failure))
-                }
-                Ok(rendered) => {
-                    let source: Arc<str> = rendered.source.into();
-                    let known = last.take().filter(|(known, _)| *known == source);
-                    let (_, program) = last.insert(match known {
-                        Some(known) => known,
-                        None => {
-                            let program = self.compile(&job.family.name, &source)?;
-                            (source, program)
-                        }
-                    });
-                    let result = program.as_ref().map_err(Outcome::clone).and_then(|program| {
-                        validator
-                            .validate(program, &rendered.plan, CountingMode::Off)
-                            .map(|_| ())
-                            .map_err(failed)
-                    });
-                    result.map_err(|outcome| {
-                        let candidate = (job.family, &job.configuration);
-                        let failure = located(&outcome, candidate, (problem, device), templates);
-                        job.failed(outcome, failure.unwrap_or_default())
-                    })
-                }
+            let legality =
+                Legality::of(job.family, &job.configuration, problem, self.checks.device);
+            let permits = |storage: &Storage| {
+                let extents = Extents::new(problem, storage);
+                legality.as_ref().is_some_and(|one| one.permits(job.family, &extents))
             };
-            if !report(*place, result) {
+            let mut all = self.operands[*problem_at].iter();
+            let packed = all.next();
+            // The first one that it serves is the harder one.
+            let apart = all.find(|operands| permits(&operands.storage));
+            let mut result = Ok(());
+            for operands in packed.into_iter().chain(apart) {
+                result = self.execute_stored(job, problem, operands, &mut last)?;
+                if result.is_err() {
+                    break;
+                }
+            }
+            if !report(*place, result.map(|()| Correct { padded: apart.is_some() })) {
                 break;
             }
         }
         Ok(())
+    }
+
+    /// Executes a configuration for a problem as it is stored.
+    fn execute_stored(
+        &self,
+        job: &CheckJob<'_>,
+        problem: &Problem,
+        operands: &StoredOperands,
+        last: &mut LastProgram,
+    ) -> Result<Result<(), FailedCandidate>, TuneError> {
+        let CheckPlan { device, templates, seed, .. } = *self.checks;
+        let storage = &operands.storage;
+        let prepare = || HostValidator::prepare_stored(problem, storage, device, seed);
+        let validator =
+            operands.validator.get_or_init(prepare).as_ref().map_err(HostFailure::clone)?;
+        let (family, configuration) = (job.family, &job.configuration);
+        let rendered = render_stored(family, templates, configuration, problem, storage, device);
+        let rendered = match rendered {
+            Err(error) => {
+                let failure = located_render(&error);
+                return Ok(Err(job.failed(failed_render(error), failure)));
+            }
+            Ok(rendered) => rendered,
+        };
+        let source: Arc<str> = rendered.source.into();
+        let known = last.take().filter(|(known, _)| *known == source);
+        let (_, program) = last.insert(match known {
+            Some(known) => known,
+            None => {
+                let program = self.compile(&family.name, &source)?;
+                (source, program)
+            }
+        });
+        let result = program.as_ref().map_err(Outcome::clone).and_then(|program| {
+            validator
+                .validate(program, &rendered.plan, CountingMode::Off)
+                .map(|_| ())
+                .map_err(|failure| operands.named(problem, failed(failure)))
+        });
+        Ok(result.map_err(|outcome| {
+            let candidate = (family, configuration);
+            let failure = located(&outcome, candidate, (problem, device), templates);
+            job.failed(outcome, failure.unwrap_or_default())
+        }))
     }
 
     fn compile(

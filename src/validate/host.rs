@@ -1,7 +1,7 @@
 //! Validation of candidates on the `cpu` device, for one problem.
 //!
 //! As with [`Validator`](super::Validator) on a GPU, each candidate runs on small integers and on
-//! mixed values. The device checks every access in place of guard bytes and poison: A and B are
+//! mixed values. Rows may be apart, as a [`Storage`] says: what lies between them must neither be read nor written. The device checks every access in place of guard bytes and poison: A and B are
 //! read-only, and C counts as unwritten. The reference is computed only for the written elements,
 //! so that a subset of the blocks of a large problem can be executed.
 
@@ -15,23 +15,26 @@ use super::element::bits_of;
 use super::guarded_buffer::POISON;
 use super::host_launches::execute_all;
 use super::inputs::{Seeds, ValueKind};
+use super::matrix::{Matrix, Rows};
 use super::region::{Operand, OperandValues, Region};
 use super::run::ValidationRun;
 use super::sample::{self, BlockCoverage};
 use crate::cpu::{
-    BlockSelection, CountingMode, Counts, Elements, ExecutionChecks, GlobalMemory, LaunchError,
+    BlockSelection, CountingMode, Counts, ExecutionChecks, GlobalMemory, LaunchError,
     LaunchOptions, MemoryError, PtxModule, WriteTracking,
 };
 use crate::model::launch::WORKSPACE_ALIGNMENT;
 use crate::model::{
-    Argument, Device, Dtype, GemmType, KernelLaunch, LaunchPlan, Mismatch, Problem, Validation,
+    Argument, Device, Dtype, EpilogueOp, GemmType, KernelLaunch, LaunchPlan, Mismatch, Problem,
+    Shape, Storage, Validation,
 };
-use crate::worker::{EpilogueAddresses, LaunchCommand, OperandAddresses, Scalars, bind};
+use crate::worker::{EpilogueAddresses, LaunchCommand, OperandAddresses, Scalars, bind_stored};
 
 /// Operands of one problem in the memory of the `cpu` device.
 #[derive(Debug)]
 pub struct HostValidator {
     problem: Problem,
+    storage: Storage,
     seeds: Seeds,
     memory: GlobalMemory,
     small: OperandAddresses,
@@ -95,45 +98,67 @@ impl HostValidator {
         (2 * (a + b + of_epilogue) + c) * 9 / 8 + problem.c_elements() * problem.batch
     }
 
-    /// Creates the operands. Candidates have the limits of `device`.
+    /// Creates packed operands. Candidates have the limits of `device`.
     ///
     /// # Errors
     /// [`HostFailure`] when the host has too little memory.
     pub fn prepare(problem: &Problem, device: &Device, seed: u64) -> Result<Self, HostFailure> {
+        Self::prepare_stored(problem, &Storage::packed(problem), device, seed)
+    }
+
+    /// Creates operands that are stored as given: rows are apart, and addresses aligned as said and no more. Plans are
+    /// to be of the same storage.
+    ///
+    /// # Errors
+    /// As [`Self::prepare`].
+    pub fn prepare_stored(
+        problem: &Problem,
+        storage: &Storage,
+        device: &Device,
+        seed: u64,
+    ) -> Result<Self, HostFailure> {
         let seeds = Seeds::of(seed);
         let mut memory = GlobalMemory::new(WriteTracking::Written);
         type Values<'a> = &'a (dyn Fn(u64) -> f64 + Sync);
-        let mut operand = |name: &str, count: u64, dtype: Dtype, value: Values<'_>| {
+        let mut operand = |name: &str, rows: Rows, dtype: Dtype, value: Values<'_>| {
             let bytes = dtype.bytes();
-            let address = memory.allocate(count * bytes)?;
-            memory.name(address, name)?;
-            let elements = Elements { address, count, bytes: bytes as u32 };
-            memory.fill_elements(elements, |at| bits_of(dtype, value(at)))?;
-            memory.protect(address)?;
-            Ok::<u64, MemoryError>(address)
+            let offset = offset_of(storage);
+            let base = memory.allocate(offset + rows.span() * bytes)?;
+            memory.name(base, name)?;
+            let matrix = Matrix { address: base + offset, bytes: bytes as u32, rows };
+            matrix.fill(&memory, |at| bits_of(dtype, value(at)))?;
+            memory.protect(base)?;
+            Ok::<u64, MemoryError>(matrix.address)
         };
         let GemmType { a, b, .. } = problem.types;
+        let [rows_of_a, rows_of_b, rows_of_c] = rows_of(problem, storage);
         let mut all = |values: ValueKind| {
             let source = OperandValues { values, seeds: seeds.operands() };
             let mut epilogue = EpilogueAddresses::default();
             for operation in problem.epilogue.operands() {
-                let count = problem.epilogue_elements(operation).unwrap_or(0);
+                let rows = match operation {
+                    // As D is stored.
+                    EpilogueOp::Residual | EpilogueOp::Mul => rows_of_c,
+                    _ => {
+                        let count = problem.epilogue_elements(operation).unwrap_or(0);
+                        Rows::new(1, count, count)
+                    }
+                };
                 let dtype = operation.operand_dtype(problem.types);
                 let seed = seeds.epilogue_operand(operation);
                 let value = |at| values.beside().at(dtype, at, seed);
-                epilogue.set(operation, operand(operation.name(), count, dtype, &value)?);
+                epilogue.set(operation, operand(operation.name(), rows, dtype, &value)?);
             }
-            let batch = problem.batch;
             let value = |at| source.at(problem, Operand::A, at);
-            let a = operand("A", problem.a_elements() * batch, a, &value)?;
+            let a = operand("A", rows_of_a, a, &value)?;
             let value = |at| source.at(problem, Operand::B, at);
-            let b = operand("B", problem.b_elements() * batch, b, &value)?;
+            let b = operand("B", rows_of_b, b, &value)?;
             Ok::<_, MemoryError>(OperandAddresses { a, b, c: 0, epilogue })
         };
         let (small, mixed) = (all(ValueKind::Small)?, all(ValueKind::Mixed)?);
         let shared_limit = device.shared_bytes_per_block.into();
-        let (problem, interrupted) = (*problem, None);
-        Ok(Self { problem, seeds, memory, small, mixed, shared_limit, interrupted })
+        let (problem, storage, interrupted) = (*problem, *storage, None);
+        Ok(Self { problem, storage, seeds, memory, small, mixed, shared_limit, interrupted })
     }
 
     /// Ends executions with [`LaunchError::Interrupted`] once `flag` is set.
@@ -156,12 +181,13 @@ impl HostValidator {
         let small = ValidationRun::small(&self.problem, self.seeds);
         let scratch = self.scratch(plan)?;
         let chosen = self.first_run(program, plan, &small, &scratch)?;
-        let marked = scratch.memory.written(self.c(&scratch))?;
+        let marked = self.c(&scratch).written(&scratch.memory)?;
         let region = Region::of(&self.problem, &marked);
         self.judge(&small, &scratch, &region)?;
+        self.check_gaps(&scratch)?;
         let mixed = ValidationRun::mixed(&self.problem, self.seeds);
         let scratch = self.scratch(plan)?;
-        scratch.memory.fill_elements(self.c(&scratch), |at| mixed.old_bits(at))?;
+        self.c(&scratch).fill(&scratch.memory, |at| mixed.old_bits(at))?;
         let options = LaunchOptions { counting, ..self.options(plan) };
         let part = PlanPart { preparation: true, blocks: chosen };
         let counts = self.run_part(program, plan, &mixed, &scratch, &options, part)?;
@@ -172,6 +198,7 @@ impl HostValidator {
         self.check_complete(&coverage, &marked)?;
         let max_error = self.judge(&mixed, &scratch, &region)?;
         self.check_untouched(&mixed, &scratch, &marked)?;
+        self.check_gaps(&scratch)?;
         let reference = match self.problem.types.accumulator() {
             Dtype::I32 => format!("exact integers on the host, {coverage}"),
             _ => format!("f64 on the host, {coverage}"),
@@ -198,11 +225,11 @@ impl HostValidator {
         run.scalars = scalars;
         let scratch = self.scratch(plan)?;
         if scalars.beta != 0.0 {
-            scratch.memory.fill_elements(self.c(&scratch), |at| run.old_bits(at))?;
+            self.c(&scratch).fill(&scratch.memory, |at| run.old_bits(at))?;
         }
         let options = LaunchOptions { checks: ExecutionChecks::ALL, ..self.options(plan) };
         self.run(program, plan, &run, &scratch, &options)?;
-        Ok(scratch.memory.elements(self.c(&scratch))?.collect())
+        Ok(self.c(&scratch).bits(&scratch.memory)?)
     }
 
     /// Executes a candidate's first run and returns its blocks: all of a small problem, else a
@@ -244,7 +271,7 @@ impl HostValidator {
         };
         let mut chosen = vec![[0; 3]];
         some(true, chosen.clone())?;
-        let marked = scratch.memory.written(self.c(scratch))?;
+        let marked = self.c(scratch).written(&scratch.memory)?;
         let first = Region::of(&self.problem, &marked);
         let others = sample::choose(&self.problem, kernel.grid, &first, self.seeds.choice());
         if !others.is_empty() {
@@ -317,7 +344,8 @@ impl HostValidator {
         };
         let operands = OperandAddresses { c: scratch.c, ..inputs };
         let workspaces = &scratch.workspaces;
-        let launches = bind(plan, 0, &self.problem, operands, workspaces, run.scalars);
+        let stored = (&self.problem, &self.storage);
+        let launches = bind_stored(plan, 0, stored, operands, workspaces, run.scalars);
         launches.map_err(|error| HostFailure::Unsupported(error.to_string()))
     }
 
@@ -338,9 +366,7 @@ impl HostValidator {
         region: &Region,
     ) -> Result<f64, HostFailure> {
         let elements = region.runs.iter().map(|run| {
-            let all = self.c(scratch);
-            let address = all.address + u64::from(all.bytes) * run.index(&self.problem);
-            let elements = Elements { address, count: run.length, ..all };
+            let elements = self.c(scratch).part(run.index(&self.problem), run.length);
             Ok(scratch.memory.elements(elements)?.collect())
         });
         let elements: Vec<Vec<u32>> = elements.collect::<Result<_, MemoryError>>()?;
@@ -367,13 +393,26 @@ impl HostValidator {
         scratch: &Scratch,
         marked: &[bool],
     ) -> Result<(), HostFailure> {
-        let elements = scratch.memory.elements(self.c(scratch))?;
-        let touched = elements.enumerate().find_first(|(at, bits)| {
-            !marked.get(*at).copied().unwrap_or(true) && *bits != run.old_bits(*at as u64)
+        let bits = self.c(scratch).bits(&scratch.memory)?;
+        let touched = bits.par_iter().enumerate().find_first(|(at, bits)| {
+            !marked.get(*at).copied().unwrap_or(true) && **bits != run.old_bits(*at as u64)
         });
         let Some((at, _)) = touched else { return Ok(()) };
         let at = self.position(at as u64);
         Err(unexpected_access(format!("{at} was written in one of two runs only"), 1))
+    }
+
+    /// Checks that nothing was written between the rows of C.
+    fn check_gaps(&self, scratch: &Scratch) -> Result<(), HostFailure> {
+        let Some([row, behind]) = self.c(scratch).written_gap(&scratch.memory)? else {
+            return Ok(());
+        };
+        let (n, ldc) = (self.problem.shape.n, self.storage.ldc);
+        let at = self.position(row * n + n - 1);
+        let what = format!(
+            "element {behind} behind {at}, the last one of its row, was written: rows are {ldc} elements apart"
+        );
+        Err(unexpected_access(what, 1))
     }
 
     /// Formats an element of C by its row and column.
@@ -395,8 +434,9 @@ impl HostValidator {
             memory.poison(address, POISON, bytes / 4)?;
             Ok::<u64, MemoryError>(address)
         };
-        let [.., c] = self.problem.operand_bytes();
-        let c = poisoned("C", c)?;
+        let [.., rows] = rows_of(&self.problem, &self.storage);
+        let offset = offset_of(&self.storage);
+        let c = poisoned("C", offset + rows.span() * self.problem.types.d.bytes())? + offset;
         let workspaces = plan.workspaces.iter().map(|one| {
             // An address that is aligned as declared and no more, so that a kernel that needs more is found.
             let bytes = one.bytes.next_multiple_of(4);
@@ -412,15 +452,31 @@ impl HostValidator {
         Ok(Scratch { memory, c, workspaces })
     }
 
-    /// The elements of C.
-    fn c(&self, scratch: &Scratch) -> Elements {
-        let bytes = self.problem.types.d.bytes() as u32;
-        Elements { address: scratch.c, count: self.c_elements(), bytes }
+    /// C as it is stored.
+    fn c(&self, scratch: &Scratch) -> Matrix {
+        let [.., rows] = rows_of(&self.problem, &self.storage);
+        Matrix { address: scratch.c, bytes: self.problem.types.d.bytes() as u32, rows }
     }
 
     fn c_elements(&self) -> u64 {
         self.problem.c_elements() * self.problem.batch
     }
+}
+
+/// The rows of A, B and C over the whole batch.
+fn rows_of(problem: &Problem, storage: &Storage) -> [Rows; 3] {
+    let Shape { m, n, .. } = problem.shape;
+    let stored = [problem.stored_a(), problem.stored_b(), [m, n]];
+    let pitches = [storage.lda, storage.ldb, storage.ldc];
+    std::array::from_fn(|at| {
+        let [count, width] = stored[at];
+        Rows::new(problem.batch * count, width, pitches[at])
+    })
+}
+
+/// Bytes from the begin of an allocation to an operand that is aligned as said, and no more.
+fn offset_of(storage: &Storage) -> u64 {
+    if storage.alignment < Storage::ALLOCATED { storage.alignment } else { 0 }
 }
 
 /// Creates a failure that is not about the value of an element.

@@ -11,6 +11,7 @@ mod host;
 mod host_launches;
 pub mod inputs;
 mod kernels;
+mod matrix;
 mod parts;
 mod readback;
 pub mod reference;

@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use super::{LaunchArgument, LaunchCommand};
 use crate::cpu::KernelParameter;
-use crate::model::{Argument, Dtype, EpilogueAddresses, LaunchPlan, Problem};
+use crate::model::{Argument, Dtype, EpilogueAddresses, LaunchPlan, Problem, Storage};
 
 impl From<LaunchArgument> for KernelParameter {
     fn from(argument: LaunchArgument) -> Self {
@@ -51,7 +51,7 @@ impl Scalars {
 #[error("argument `{0}` has no value")]
 pub struct UnboundArgument(pub String);
 
-/// Binds the launches of `plan` in `module` to a set of operands. `workspaces` are the addresses of
+/// Binds the launches of `plan` in `module` to a set of packed operands. `workspaces` are the addresses of
 /// the plan's workspaces, in order.
 ///
 /// # Errors
@@ -60,6 +60,22 @@ pub fn bind(
     plan: &LaunchPlan,
     module: u32,
     problem: &Problem,
+    operands: OperandAddresses,
+    workspaces: &[u64],
+    scalars: Scalars,
+) -> Result<Vec<LaunchCommand>, UnboundArgument> {
+    let stored = (problem, &Storage::packed(problem));
+    bind_stored(plan, module, stored, operands, workspaces, scalars)
+}
+
+/// As [`bind`], for operands that need not be packed; products of a batch lie one after the other.
+///
+/// # Errors
+/// As [`bind`].
+pub fn bind_stored(
+    plan: &LaunchPlan,
+    module: u32,
+    (problem, storage): (&Problem, &Storage),
     operands: OperandAddresses,
     workspaces: &[u64],
     scalars: Scalars,
@@ -98,12 +114,12 @@ pub fn bind(
             Argument::N => int(problem.shape.n),
             Argument::K => int(problem.shape.k),
             Argument::Batch => int(problem.batch),
-            Argument::Lda => int(problem.lda()),
-            Argument::Ldb => int(problem.ldb()),
-            Argument::Ldc => int(problem.ldc()),
-            Argument::StrideA => long(problem.a_elements()),
-            Argument::StrideB => long(problem.b_elements()),
-            Argument::StrideC => long(problem.c_elements()),
+            Argument::Lda => int(storage.lda),
+            Argument::Ldb => int(storage.ldb),
+            Argument::Ldc => int(storage.ldc),
+            Argument::StrideA => long(problem.stored_a()[0] * storage.lda),
+            Argument::StrideB => long(problem.stored_b()[0] * storage.ldb),
+            Argument::StrideC => long(problem.shape.m * storage.ldc),
             Argument::Alpha => scalar(scalars.alpha),
             Argument::Beta => scalar(scalars.beta),
             Argument::Epilogue(operation) => {

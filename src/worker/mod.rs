@@ -16,7 +16,7 @@ mod serve;
 mod session;
 
 pub use crate::model::EpilogueAddresses;
-pub use bind::{OperandAddresses, Scalars, UnboundArgument, bind};
+pub use bind::{OperandAddresses, Scalars, UnboundArgument, bind, bind_stored};
 pub use commands::{
     Baselines, DeviceConditions, KernelFacts, KernelSetup, LaunchArgument, LaunchCommand,
     LibraryRoutine, LoadedModule, OfferedRoutine, WorkItem,
