@@ -122,7 +122,7 @@ impl HostValidator {
         type Values<'a> = &'a (dyn Fn(u64) -> f64 + Sync);
         let mut operand = |name: &str, rows: Rows, dtype: Dtype, value: Values<'_>| {
             let bytes = dtype.bytes();
-            let offset = offset_of(storage);
+            let offset = offset_of(storage, dtype);
             let base = memory.allocate(offset + rows.span() * bytes)?;
             memory.name(base, name)?;
             let matrix = Matrix { address: base + offset, bytes: bytes as u32, rows };
@@ -435,7 +435,7 @@ impl HostValidator {
             Ok::<u64, MemoryError>(address)
         };
         let [.., rows] = rows_of(&self.problem, &self.storage);
-        let offset = offset_of(&self.storage);
+        let offset = offset_of(&self.storage, self.problem.types.d);
         let c = poisoned("C", offset + rows.span() * self.problem.types.d.bytes())? + offset;
         let workspaces = plan.workspaces.iter().map(|one| {
             // An address that is aligned as declared and no more, so that a kernel that needs more is found.
@@ -474,9 +474,11 @@ fn rows_of(problem: &Problem, storage: &Storage) -> [Rows; 3] {
     })
 }
 
-/// Bytes from the begin of an allocation to an operand that is aligned as said, and no more.
-fn offset_of(storage: &Storage) -> u64 {
-    if storage.alignment < Storage::ALLOCATED { storage.alignment } else { 0 }
+/// Bytes from the begin of an allocation to an operand that is aligned as said, and no more. Scales are f32 whatever the
+/// others are.
+fn offset_of(storage: &Storage, dtype: Dtype) -> u64 {
+    let alignment = storage.alignment.max(dtype.bytes());
+    if alignment < Storage::ALLOCATED { alignment } else { 0 }
 }
 
 /// Creates a failure that is not about the value of an element.
