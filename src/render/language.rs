@@ -96,6 +96,31 @@ pub(super) fn engine_error(error: &tera::Error) -> EngineError {
     }
 }
 
+/// The first fault that the engine found in templates, with its place. It reports faults of several templates as text:
+/// `error: MESSAGE`, then a line ` --> TEMPLATE:LINE:COLUMN`. `text` returns the text of a template.
+pub(super) fn reported_error<'a>(
+    error: &tera::Error,
+    text: impl Fn(&str) -> Option<&'a str>,
+) -> Option<EngineError> {
+    let ErrorKind::Msg(report) = error.kind() else { return None };
+    let (message, rest) = report.strip_prefix("error: ")?.split_once('\n')?;
+    let place = rest.lines().next()?.trim_start().strip_prefix("--> ")?;
+    let mut parts = place.rsplitn(3, ':');
+    let (column, line, template) = (parts.next()?, parts.next()?, parts.next()?);
+    let (column, line): (usize, usize) = (column.parse().ok()?, line.parse().ok()?);
+    let text = text(template)?;
+    let start = text.split_inclusive('\n').take(line.checked_sub(1)?).map(str::len).sum::<usize>();
+    let (within, _) = text.get(start..)?.char_indices().nth(column.checked_sub(1)?)?;
+    let included =
+        message.strip_prefix("Unknown template `").and_then(|name| name.strip_suffix('`'));
+    Some(EngineError {
+        template: Some(template.to_owned()),
+        message: message.to_owned(),
+        span: start + within..start + within + 1,
+        name: included.map(str::to_owned),
+    })
+}
+
 /// The engine's sentences begin with a capital and may end with a period; ours do not.
 pub(super) fn tidy(message: &str) -> String {
     let message = message.lines().next().unwrap_or("").trim().trim_end_matches('.');

@@ -13,7 +13,7 @@ use super::RenderError;
 use super::children::{
     ChildRenderer, EngineError, Marking, RenderChildren, RenderFailure, context,
 };
-use super::language::{engine_error, language, tidy, values};
+use super::language::{engine_error, language, reported_error, tidy, values};
 use super::marks::marked_engine;
 use crate::files::{self, InputKind};
 use crate::model::Diagnostic;
@@ -84,11 +84,9 @@ impl Templates {
         // All at once: a template may include one that comes after it.
         if let Err(error) = engine.add_raw_templates(texts) {
             let fallback = files.keys().next().map_or("templates", String::as_str);
-            return Err(TemplateError::Located(Box::new(located(
-                &files,
-                fallback,
-                engine_error(&error),
-            ))));
+            let text = |name: &str| files.get(name).map(|file| file.text.as_str());
+            let error = reported_error(&error, text).unwrap_or_else(|| engine_error(&error));
+            return Err(TemplateError::Located(Box::new(located(&files, fallback, error))));
         }
         let (engine, files) = (Arc::new(engine), Arc::new(files));
         Ok(Self { engine, marked: Arc::default(), files, children: None })
@@ -390,6 +388,27 @@ mod tests {
         own[3].1 = "{% include \"self.cu.tera\" %}";
         let error = parse(own);
         assert!(error.contains("t/self.cu.tera:1:12"), "{error}");
+    }
+
+    #[test]
+    fn a_fault_that_the_engine_reports_as_text_has_its_own_place() {
+        let error = |own: &str| {
+            let texts = [("a.tera", "1"), ("own.cu.tera", own), ("parts/elements.tera", "2")];
+            let file = |(name, text): (&str, &str)| {
+                let file = TemplateFile { path: format!("t/{name}"), text: text.to_owned() };
+                (name.to_owned(), file)
+            };
+            match Templates::parse(texts.map(file).into()) {
+                Err(TemplateError::Located(error)) => error.summary(),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(
+            error("// µ\n/* µ */ {% include \"parts/element.tera\" %}"),
+            "t/own.cu.tera:2:20: there is no template `parts/element.tera` (did you mean \
+             `parts/elements.tera`?)"
+        );
+        assert_eq!(error("\n {{ 1 | oops }}"), "t/own.cu.tera:2:9: unknown filter `oops`");
     }
 
     #[test]
