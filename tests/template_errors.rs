@@ -65,25 +65,35 @@ const PART: &str = "parts/helper.cuh.tera";
 
 /// The files of the family in a folder, with one text in place of another.
 fn own_family(file: &str, old: &str, new: &str) -> tempfile::TempDir {
+    let text = if file == MAIN { TEMPLATE } else { HELPER };
+    assert_eq!(text.matches(old).count(), 1, "{old}");
+    family_of(&[(file, &text.replace(old, new))])
+}
+
+/// The files of the family in a folder, with other texts of some templates.
+fn family_of(changed: &[(&str, &str)]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     fs::create_dir(path("parts")).unwrap();
     fs::write(path("own.toml"), SPACE).unwrap();
     for (name, text) in [(MAIN, TEMPLATE), (PART, HELPER)] {
-        let text = if name == file {
-            assert_eq!(text.matches(old).count(), 1, "{old}");
-            text.replace(old, new)
-        } else {
-            text.to_owned()
-        };
-        fs::write(path(name), text).unwrap();
+        let changed = changed.iter().find(|(changed, _)| *changed == name);
+        fs::write(path(name), changed.map_or(text, |(_, text)| text)).unwrap();
     }
     folder
 }
 
 /// The failure of the family with one text in place of another: its message, and what is printed.
 fn failure(file: &str, old: &str, new: &str) -> (String, String) {
-    let folder = own_family(file, old, new);
+    failure_in(&own_family(file, old, new))
+}
+
+/// The same with other texts of templates.
+fn failure_of(changed: &[(&str, &str)]) -> (String, String) {
+    failure_in(&family_of(changed))
+}
+
+fn failure_in(folder: &tempfile::TempDir) -> (String, String) {
     let folder = folder.path().to_str().unwrap();
     let check =
         ["check", "--family", "own", "--shape", "4x4x4", "--layout", "nn", "--cache", CACHE];
@@ -152,6 +162,38 @@ fn other_failures_name_the_template_too() {
         assert!(message.contains(&format!("{file}:{line}")), "{new}: {message}");
         assert!(printed.contains(&format!("--> {file}:{line}:")), "{new}: {printed}");
     }
+}
+
+#[test]
+fn a_fault_in_a_part_names_the_line_of_the_template_that_calls_it() {
+    if nvrtc_or_skip().is_none() {
+        return;
+    }
+    let nested = "__device__ __forceinline__ void inner(float* C, int at)\n{\n    C[at] = 1;\n}\n\n\
+                  __device__ __forceinline__ void outer(float* C, int at)\n{\n    inner(C, at);\n}\n";
+    let part = format!("{HELPER}{nested}");
+    let main = TEMPLATE.replace("int next = 0;", "outer(C, M * N);");
+    let (message, printed) = failure_of(&[(MAIN, &main), (PART, &part)]);
+    let lines = format!("{PART}:6 (inlined at {PART}:11, at {MAIN}:11)");
+    assert!(message.contains("out of bounds") && message.contains(&lines), "{message}");
+    let call = format!("inlined here\n    --> {MAIN}:11:5\n");
+    assert!(printed.contains(&format!("--> {PART}:6:5\n")) && printed.contains(&call), "{printed}");
+    assert!(!printed.contains(&format!("--> {PART}:11")), "{printed}");
+}
+
+#[test]
+fn a_race_names_the_array_and_both_lines() {
+    if nvrtc_or_skip().is_none() {
+        return;
+    }
+    let race = "__shared__ float tile[32];\n    tile[threadIdx.x] = alpha;\n    \
+                C[0] = tile[threadIdx.x ^ 1];";
+    let main = TEMPLATE.replace("int next = 0;", race);
+    let (message, printed) = failure_of(&[(MAIN, &main)]);
+    assert!(message.contains("race: shared memory (byte 4 of `tile`) is read after"), "{message}");
+    let (read, write) = (format!("--> {MAIN}:13:5\n"), format!("--> {MAIN}:12:5\n"));
+    assert!(printed.contains(&read), "{printed}");
+    assert!(printed.contains(&format!("written here\n    {write}")), "{printed}");
 }
 
 #[test]

@@ -92,9 +92,8 @@ fn unlocated(log: &str, map: &SourceMap) -> LocatedFailure {
     }
     let (text, mut places) = map.renamed(&text);
     let Some(first) = places.first_mut() else { return LocatedFailure::plain(text) };
-    first.message = text.clone();
-    places.truncate(1);
-    LocatedFailure::at(text, &places)
+    first.place.message.clone_from(&text);
+    LocatedFailure::at(text, std::slice::from_ref(&first.place))
 }
 
 /// The messages of a log on the source `name`: `NAME(LINE): SEVERITY #NUMBER: TEXT`, the line of the source, and a caret.

@@ -11,8 +11,9 @@ pub struct SourceLine {
     pub file: std::sync::Arc<str>,
     /// Line number, from 1.
     pub line: u32,
-    /// Line of the call, where the code belongs to an inlined function.
-    pub inlined_at: Option<u32>,
+    /// Lines of the calls, the innermost first, where the code belongs to inlined functions. A call has several lines
+    /// where the compiler leaves open which of them it is.
+    pub inlined_at: Vec<Vec<u32>>,
 }
 
 impl fmt::Display for SourceLine {
@@ -20,9 +21,13 @@ impl fmt::Display for SourceLine {
         // NVRTC prepends the working folder to the file name it is given.
         let name = self.file.rsplit('/').next().unwrap_or(&self.file);
         write!(f, "{name}:{}", self.line)?;
-        match self.inlined_at {
-            Some(line) => write!(f, " (inlined at line {line})"),
-            None => Ok(()),
+        let calls = self.inlined_at.iter().map(|lines| {
+            let lines: Vec<String> = lines.iter().map(|line| format!("line {line}")).collect();
+            format!("at {}", lines.join(" or "))
+        });
+        match calls.collect::<Vec<_>>().join(", ") {
+            calls if calls.is_empty() => Ok(()),
+            calls => write!(f, " (inlined {calls})"),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Decoded code of a kernel: the output of `decode` and the input of `execute`.
 
+use std::sync::Arc;
+
 use super::error::SourceLine;
 use super::operation::{KernelStep, Operation, RegisterSlot, SlotUse, SpecialRegister};
 use super::parse::ClusterDirectives;
@@ -11,7 +13,7 @@ pub(super) struct KernelCode {
     pub(super) steps: Vec<KernelStep>,
     /// For each step, the registers of warpgroup products that it uses otherwise; empty without such products.
     pub(super) product_uses: Vec<Vec<(SlotUse, RegisterSlot)>>,
-    pub(super) sources: Vec<SourceLine>,
+    pub(super) sources: Arc<[SourceLine]>,
     pub(super) slots: SlotCounts,
     pub(super) pinned: InitialSlots,
     /// Offset and bytes of each parameter.
@@ -60,4 +62,18 @@ pub(super) struct SharedSegment {
     pub(super) name: String,
     pub(super) start: u64,
     pub(super) end: u64,
+}
+
+impl SharedSegment {
+    /// Name of the memory that the launch, and no variable, gives its size.
+    pub(super) const DYNAMIC: &str = "dynamic shared memory";
+
+    pub(super) fn has(&self, address: u64) -> bool {
+        (self.start..self.end).contains(&address)
+    }
+
+    /// The name as messages have it: names of the source in backticks.
+    pub(super) fn quoted(&self) -> String {
+        if self.name == Self::DYNAMIC { self.name.clone() } else { format!("`{}`", self.name) }
+    }
 }

@@ -14,8 +14,12 @@
 //! Two readers of different threads are kept. With barriers of all warps that suffices to find
 //! every race. With barriers of some warps, or of one block of a cluster, a race can go undetected.
 
+use std::sync::Arc;
+
 use super::async_reads::{AsyncEngine, AsyncReads, UnfinishedRead};
 use super::checks::{ExecutionCheck, ExecutionChecks, LaneViolation, ViolationKind};
+use super::error::SourceLine;
+use super::kernel_code::SharedSegment;
 use super::vector_clock::VectorClock;
 
 /// Time of an access by a thread; a clock of 0 means never.
@@ -23,7 +27,48 @@ use super::vector_clock::VectorClock;
 struct Epoch {
     clock: u32,
     thread: u16,
-    atomic: bool,
+    origin: AccessOrigin,
+}
+
+/// Source line of an access, and whether it is atomic, in 16 bits: a cell is as small as without the line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct AccessOrigin(u16);
+
+impl AccessOrigin {
+    const ATOMIC: u16 = 1 << 15;
+    /// No line, or one of a number that does not fit.
+    const UNKNOWN: Self = Self(Self::ATOMIC - 1);
+
+    fn of_line(line: Option<u32>) -> Self {
+        let line = line.and_then(|line| u16::try_from(line).ok());
+        line.filter(|line| *line < Self::UNKNOWN.0).map_or(Self::UNKNOWN, Self)
+    }
+
+    fn atomic(self, atomic: bool) -> Self {
+        Self(self.0 | u16::from(atomic) << 15)
+    }
+
+    fn is_atomic(self) -> bool {
+        self.0 & Self::ATOMIC != 0
+    }
+
+    fn line(self) -> usize {
+        usize::from(self.0 & !Self::ATOMIC)
+    }
+}
+
+impl Default for AccessOrigin {
+    fn default() -> Self {
+        Self::UNKNOWN
+    }
+}
+
+/// What messages call the memory and the code of a kernel.
+#[derive(Debug, Clone)]
+pub(super) struct ShadowNames {
+    /// Variables in the shared memory of a block.
+    pub(super) segments: Vec<SharedSegment>,
+    pub(super) sources: Arc<[SourceLine]>,
 }
 
 /// Shadow of one cell of shared memory.
@@ -65,17 +110,31 @@ pub(super) struct ShadowMemory {
     /// Base-2 logarithm of the bytes of a cell.
     shift: u32,
     async_reads: AsyncReads,
+    names: ShadowNames,
+    /// That of the step that is executed.
+    origin: AccessOrigin,
 }
 
 impl ShadowMemory {
     /// Creates a shadow with cells of `granule` bytes.
-    pub(super) fn new(checks: ExecutionChecks, extent: SharedExtent, granule: u32) -> Self {
+    pub(super) fn new(
+        checks: ExecutionChecks,
+        extent: SharedExtent,
+        granule: u32,
+        names: ShadowNames,
+    ) -> Self {
         let shift = granule.max(1).ilog2();
         let wanted = checks.has(ExecutionCheck::Race) || checks.has(ExecutionCheck::Unwritten);
         let bytes = extent.blocks as u64 * extent.bytes;
         let count = if wanted { bytes.div_ceil(1 << shift) } else { 0 };
         let cells = vec![ShadowCell::default(); count as usize];
-        Self { checks, extent, cells, shift, async_reads: AsyncReads::default() }
+        let (async_reads, origin) = (AsyncReads::default(), AccessOrigin::UNKNOWN);
+        Self { checks, extent, cells, shift, async_reads, names, origin }
+    }
+
+    /// Sets the source line of the accesses that follow, as the index of the kernel's sources.
+    pub(super) fn set_line(&mut self, line: Option<u32>) {
+        self.origin = AccessOrigin::of_line(line);
     }
 
     /// Prepares for reads of engines, which kernels without such instructions need not pay for.
@@ -105,7 +164,9 @@ impl ShadowMemory {
         let first = (address >> self.shift) as usize;
         let last = (address + u64::from(bytes)).div_ceil(1 << self.shift) as usize;
         let thread = (warp * 32 + lane) as u16;
-        let now = Epoch { clock: clocks.now(warp), thread, atomic: touch == SharedAccess::Update };
+        let origin = self.origin.atomic(touch == SharedAccess::Update);
+        let now = Epoch { clock: clocks.now(warp), thread, origin };
+        let both_atomic = |then: Epoch| now.origin.is_atomic() && then.origin.is_atomic();
         let races = self.checks.has(ExecutionCheck::Race);
         let unwritten = self.checks.has(ExecutionCheck::Unwritten);
         let before = |then: Epoch| {
@@ -126,7 +187,7 @@ impl ShadowMemory {
             }
             if races {
                 let writer = cell.writer;
-                if !(before(writer) || now.atomic && writer.atomic) {
+                if !(before(writer) || both_atomic(writer)) {
                     return Err(self.race(lane, address, touch, ("written", writer)));
                 }
                 if touch == SharedAccess::Async && is_unfenced(writer) {
@@ -135,7 +196,7 @@ impl ShadowMemory {
                 let reader = cell.readers.iter().find(|reader| !before(**reader));
                 let reads_only = matches!(touch, SharedAccess::Read | SharedAccess::Async);
                 if let (false, Some(reader)) = (reads_only, reader)
-                    && !(now.atomic && reader.atomic)
+                    && !both_atomic(*reader)
                 {
                     let before = ("read", *reader);
                     return Err(self.race(lane, address, touch, before));
@@ -177,9 +238,10 @@ impl ShadowMemory {
     #[cold]
     fn unfenced(&self, lane: usize, address: u64, writer: Epoch) -> LaneViolation {
         let text = format!(
-            "{} is read through the async proxy after {} has written it, with no `fence.proxy.async` in between",
+            "{} is read through the async proxy after {} has written it{}, with no `fence.proxy.async` in between",
             self.name(address),
-            self.thread(writer)
+            self.thread(writer),
+            self.place(writer)
         );
         LaneViolation::access(ViolationKind::Race, lane, address % self.extent.bytes, text)
     }
@@ -207,7 +269,8 @@ impl ShadowMemory {
     ) {
         let first = (address >> self.shift) as usize;
         let last = (address + u64::from(bytes)).div_ceil(1 << self.shift) as usize;
-        let writer = Epoch { clock, thread: (engine * 32) as u16, atomic: false };
+        let thread = (engine * 32) as u16;
+        let writer = Epoch { clock, thread, origin: AccessOrigin::UNKNOWN };
         let cells = self.cells.get_mut(first..last).unwrap_or_default();
         cells.fill(ShadowCell { writer, readers: [Epoch::default(); 2] });
     }
@@ -246,9 +309,10 @@ impl ShadowMemory {
             );
         }
         let text = format!(
-            "{} is {now} after {} has {before} it, with no barrier in between",
+            "{} is {now} after {} has {before} it{}, with no barrier in between",
             self.name(address),
-            self.thread(other)
+            self.thread(other),
+            self.place(other)
         );
         LaneViolation::access(ViolationKind::Race, lane, address % self.extent.bytes, text)
     }
@@ -262,12 +326,24 @@ impl ShadowMemory {
         format!("lane {lane} of warp {warp}{block}")
     }
 
-    /// Name of the shared memory that contains an address.
+    /// Source line of an access, with ` at ` before it; empty where there is none.
+    fn place(&self, access: Epoch) -> String {
+        let line = self.names.sources.get(access.origin.line());
+        line.map_or_else(String::new, |line| format!(" at {line}"))
+    }
+
+    /// Name of the shared memory that contains an address, and of the variable.
     fn name(&self, address: u64) -> String {
-        match self.extent.blocks {
-            1 => "shared memory".to_owned(),
-            _ => format!("shared memory of block {} of the cluster", address / self.extent.bytes),
-        }
+        let (block, inside) = (address / self.extent.bytes, address % self.extent.bytes);
+        let of_block = match self.extent.blocks {
+            1 => String::new(),
+            _ => format!(" of block {block} of the cluster"),
+        };
+        let variable = self.names.segments.iter().find(|segment| segment.has(inside));
+        let variable = variable.map_or_else(String::new, |segment| {
+            format!(" (byte {} of {})", inside - segment.start, segment.quoted())
+        });
+        format!("shared memory{of_block}{variable}")
     }
 }
 

@@ -13,7 +13,7 @@ use thiserror::Error;
 pub use children::{RenderChildren, serve_templates};
 #[cfg(test)]
 pub(crate) use language::language as template_language;
-pub use source_map::{SourceMap, source_name};
+pub use source_map::{NamedPlace, SourceMap, source_name};
 pub use templates::Templates;
 
 use crate::model::launch::LaunchLimit;

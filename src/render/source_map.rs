@@ -18,6 +18,8 @@ use crate::space::Family;
 pub struct SourceMap {
     /// Name that messages have for the source.
     name: String,
+    /// File of the family's template, as messages name it.
+    template: String,
     source: String,
     files: Arc<BTreeMap<String, TemplateFile>>,
     /// Bytes before the text of the template.
@@ -26,7 +28,16 @@ pub struct SourceMap {
     origins: Vec<Option<Origin>>,
 }
 
-/// A place that a message names.
+/// A place in a template that a message names.
+#[derive(Debug)]
+pub struct NamedPlace {
+    /// The place, without a message.
+    pub place: Diagnostic,
+    /// Text of the message between the place before it and this one.
+    pub before: String,
+}
+
+/// A line of the rendered source that a message names.
 struct NamedLine<'a> {
     before: &'a str,
     line: usize,
@@ -59,8 +70,10 @@ impl SourceMap {
             }
             _ => Vec::new(),
         };
-        let name = source_name(&family.name);
-        Ok(Self { name, source, files: templates.files(), header, origins })
+        let (name, files) = (source_name(&family.name), templates.files());
+        let template =
+            files.get(&family.template).map_or_else(String::new, |file| file.path.clone());
+        Ok(Self { name, template, source, files, header, origins })
     }
 
     /// The map of the source behind a text of whole lines, which no template has.
@@ -135,25 +148,26 @@ impl SourceMap {
 
     /// A message with its lines of the rendered source replaced by places in templates, and these places in the order
     /// of the message.
-    pub fn renamed(&self, message: &str) -> (String, Vec<Diagnostic>) {
+    pub fn renamed(&self, message: &str) -> (String, Vec<NamedPlace>) {
         let (mut text, mut places) = (String::new(), Vec::new());
         let mut rest = message;
         while let Some(NamedLine { before, line, after }) = self.next_line(rest) {
             let place = self.place(line, None, String::new());
             text += &format!("{before}{}:{}", place.file, place.position().0);
-            places.push(place);
+            places.push(NamedPlace { place, before: before.to_owned() });
             rest = after;
         }
         (text + rest, places)
     }
 
-    /// The first line that a message names: `NAME:1`, `NAME(1)`, `NAME: line 1` or `at line 1`.
+    /// The first line that a message names: `NAME:1`, `NAME(1)`, `NAME: line 1`, `at line 1` or `or line 1`.
     fn next_line<'a>(&self, message: &'a str) -> Option<NamedLine<'a>> {
         let forms = [
             (format!("{}:", self.name), "", 0),
             (format!("{}(", self.name), ")", 0),
             (format!("{}: line ", self.name), "", 0),
             ("at line ".to_owned(), "", "at ".len()),
+            ("or line ".to_owned(), "", "or ".len()),
         ];
         let found = forms.iter().filter_map(|(form, closing, kept)| {
             message.match_indices(form.as_str()).find_map(|(at, _)| {
@@ -171,6 +185,11 @@ impl SourceMap {
     /// Whether a message names a line of a family's rendered source.
     pub fn is_named(message: &str, family: &str) -> bool {
         message.contains(&source_name(family))
+    }
+
+    /// Whether a place is in the family's template, and not in a part that it includes.
+    pub fn is_in_family_template(&self, place: &Diagnostic) -> bool {
+        place.file == self.template
     }
 
     /// Name that messages have for the source.

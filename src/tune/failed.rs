@@ -1,8 +1,8 @@
 //! Outcomes of candidates that were not rendered or compiled.
 
 use crate::compile::{CompileError, located_log};
-use crate::model::{Configuration, Device, LocatedFailure, Outcome, Problem};
-use crate::render::{RenderError, SourceMap, Templates};
+use crate::model::{Configuration, Device, Diagnostic, LocatedFailure, Outcome, Problem};
+use crate::render::{NamedPlace, RenderError, SourceMap, Templates};
 use crate::space::Family;
 
 /// A candidate that failed.
@@ -46,16 +46,51 @@ pub(super) fn located(
     })
 }
 
-/// A fault of the `cpu` device, with the lines that it names: that of the access, then that of the call.
+/// A fault of the `cpu` device, with the lines that it names: that of the access, then that of the other access of a race,
+/// each with the calls that it was inlined at.
 fn located_fault(message: &str, map: &SourceMap) -> LocatedFailure {
-    let (text, mut places) = map.renamed(message);
-    for (place, at) in places.iter_mut().zip(0..) {
-        place.message = if at == 0 { text.clone() } else { "inlined here".to_owned() };
+    let (text, places) = map.renamed(message);
+    let mut accesses: Vec<Vec<Diagnostic>> = Vec::new();
+    for NamedPlace { mut place, before } in places {
+        let is_call = before.ends_with("inlined at ") || [", at ", " or "].contains(&&*before);
+        let label = match before.as_str() {
+            " or " => "or inlined here",
+            _ if is_call => "inlined here",
+            text if text.ends_with("has written it at ") => "written here",
+            text if text.ends_with("has read it at ") => "read here",
+            _ => &text,
+        };
+        place.message = label.to_owned();
+        match accesses.last_mut().filter(|_| is_call) {
+            Some(access) => access.push(place),
+            None => accesses.push(vec![place]),
+        }
     }
-    if places.is_empty() {
+    if accesses.is_empty() {
         return LocatedFailure::plain(text);
     }
+    // The faulty access stands last in the message.
+    accesses.sort_by_key(|access| access[0].message != text);
+    accesses[0][0].message.clone_from(&text);
+    let places: Vec<Diagnostic> =
+        accesses.into_iter().flat_map(|access| to_template(access, map)).collect();
     LocatedFailure::at(text, &places)
+}
+
+/// The place of an access and the calls in the family's template. Where these have none, the innermost and the
+/// outermost call are kept.
+fn to_template(mut access: Vec<Diagnostic>, map: &SourceMap) -> Vec<Diagnostic> {
+    let calls = access.split_off(1);
+    let (own, parts): (Vec<_>, Vec<_>) =
+        calls.into_iter().partition(|call| map.is_in_family_template(call));
+    if !own.is_empty() {
+        access.extend(own);
+    } else if !map.is_in_family_template(&access[0]) {
+        let last = parts.len().saturating_sub(1);
+        let ends = parts.into_iter().enumerate().filter(|(at, _)| *at == 0 || *at == last);
+        access.extend(ends.map(|(_, call)| call));
+    }
+    access
 }
 
 /// The outcome of a candidate whose compile failed for a reason of its own.

@@ -1,6 +1,6 @@
 //! State of the decoder while it processes the statements of one kernel.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -11,7 +11,10 @@ use super::variables::{Symbol, Variables};
 use crate::cpu::counts::InstructionClass;
 use crate::cpu::error::{PtxError, SourceLine};
 use crate::cpu::operation::{KernelStep, Operation, PredicateOperand};
-use crate::cpu::parse::Location;
+use crate::cpu::parse::{Location, SourcePosition};
+
+/// Most calls that are followed from an inlined function to the kernel.
+const MAX_CALLS: usize = 16;
 
 /// Target of a branch.
 #[derive(Debug, Clone)]
@@ -38,6 +41,8 @@ pub(super) struct KernelDecoder<'a, 'm> {
     pub(super) sources: Vec<SourceLine>,
     pub(super) source: Option<u32>,
     pub(super) known_sources: HashMap<SourceLine, u32>,
+    /// Calls that the code at a position was inlined at.
+    pub(super) calls_to: HashMap<SourcePosition, Vec<SourcePosition>>,
     /// Step of each label, by its scope.
     pub(super) labels: HashMap<(u32, &'a str), usize>,
     pub(super) branches: Vec<(usize, BranchTarget<'a>)>,
@@ -61,6 +66,7 @@ impl<'a, 'm> KernelDecoder<'a, 'm> {
             sources: Vec::new(),
             source: None,
             known_sources: HashMap::new(),
+            calls_to: HashMap::new(),
             labels: HashMap::new(),
             branches: Vec::new(),
             local_ends: Vec::new(),
@@ -79,10 +85,15 @@ impl<'a, 'm> KernelDecoder<'a, 'm> {
     /// Sets the source line of the statements that follow.
     pub(super) fn location(&mut self, location: &Location) {
         // Line 0 marks code without a source line; it keeps the line of the code before it.
-        let (1.., Some(file)) = (location.line, self.surroundings.files.get(&location.file)) else {
-            return;
-        };
-        let (line, inlined_at) = (location.line, location.inlined_at);
+        let SourcePosition { file, line, .. } = location.position;
+        let (1.., Some(file)) = (line, self.surroundings.files.get(&file)) else { return };
+        let inlined_at = location.inlined_at.map_or_else(Vec::new, |call| {
+            let calls = self.calls_to.entry(location.position).or_default();
+            if !calls.contains(&call) {
+                calls.push(call);
+            }
+            self.calls(call)
+        });
         let source = SourceLine { file: Arc::clone(file), line, inlined_at };
         let known = self.known_sources.get(&source).copied();
         self.source = known.or_else(|| {
@@ -91,6 +102,22 @@ impl<'a, 'm> KernelDecoder<'a, 'm> {
             self.known_sources.insert(source, index);
             Some(index)
         });
+    }
+
+    /// Lines of the calls from `innermost` to the kernel. A location names one call; the locations before it have those
+    /// of the code around the call.
+    fn calls(&self, innermost: SourcePosition) -> Vec<Vec<u32>> {
+        let (mut calls, mut around) = (Vec::new(), vec![innermost]);
+        while !around.is_empty() && calls.len() < MAX_CALLS {
+            let mut lines: Vec<u32> = around.iter().map(|call| call.line).collect();
+            lines.sort_unstable();
+            lines.dedup();
+            calls.push(lines);
+            let outer = around.iter().filter_map(|call| self.calls_to.get(call)).flatten();
+            let outer = outer.filter(|call| call.file == innermost.file);
+            around = outer.copied().collect::<HashSet<_>>().into_iter().collect();
+        }
+        calls
     }
 
     /// Adds a branch whose target is resolved at the end.

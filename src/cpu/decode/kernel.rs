@@ -212,7 +212,7 @@ impl<'a, 'm> KernelDecoder<'a, 'm> {
             granule: granule(&self.steps),
             product_uses: other_uses(&mut self.steps),
             steps: self.steps,
-            sources: self.sources,
+            sources: self.sources.into(),
             slots,
             pinned,
             parameters: self.variables.parameters,

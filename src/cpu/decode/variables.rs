@@ -47,6 +47,20 @@ pub(super) fn size_of(variable: &Variable<'_>) -> Result<(Type, u64, u64), State
     Ok((ty, alignment, bytes))
 }
 
+/// The name that a variable has in the CUDA source: `_ZZ4gemmE4tile` is `tile` of the function `gemm`.
+fn source_name(name: &str) -> &str {
+    let Some(mangled) = name.strip_prefix("_ZZ") else { return name };
+    let ends = mangled.match_indices('E').map(|(at, _)| &mangled[at + 1..]);
+    let named = ends.filter_map(|rest| {
+        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let (length, rest) = rest.split_at(digits);
+        let (own, rest) = rest.split_at_checked(length.parse().ok()?)?;
+        // A number follows where a function has several variables of the name.
+        (rest.is_empty() || rest.starts_with('_')).then_some(own)
+    });
+    named.last().unwrap_or(name)
+}
+
 impl Variables {
     /// Places the next parameter of the kernel.
     pub(super) fn place_parameter(
@@ -76,7 +90,7 @@ impl Variables {
             return Err(StatementError::new("a block's static shared memory exceeds 1 MiB"));
         }
         self.static_shared_bytes = align(self.static_shared_bytes, alignment) + bytes;
-        let name = variable.name.to_owned();
+        let name = source_name(variable.name).to_owned();
         self.segments.push(SharedSegment { name, start, end: start + bytes });
         self.shared_end = start + bytes + SHARED_GUARD;
         Ok(Symbol { space: Space::Shared, address: start, bytes })
@@ -111,5 +125,23 @@ impl Variables {
     /// Releases local memory from `end` on.
     pub(super) fn release_local(&mut self, end: u64) {
         self.local_end = end;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::source_name;
+
+    #[test]
+    fn a_shared_variable_has_the_name_of_the_source() {
+        for (mangled, name) in [
+            ("_ZZ4gemmE7a_slice", "a_slice"),
+            ("_ZZ4gemmE4tile_0", "tile"),
+            ("_ZZN4TileILi4EE4loadEPfE3buf", "buf"),
+            ("_ZZ4gemmE99tile", "_ZZ4gemmE99tile"),
+            ("shared", "shared"),
+        ] {
+            assert_eq!(source_name(mangled), name);
+        }
     }
 }

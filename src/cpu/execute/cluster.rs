@@ -1,6 +1,8 @@
 //! Execution of one cluster: its warps run in turn. A block of a kernel without clusters is a
 //! cluster of its own.
 
+use std::sync::Arc;
+
 use super::barrier_state::BarrierStates;
 use super::cluster_state::ClusterState;
 use super::context::LaunchContext;
@@ -14,7 +16,7 @@ use crate::cpu::checks::{LaneViolation, Violation, ViolationKind};
 use crate::cpu::kernel_code::SharedSegment;
 use crate::cpu::layout::align;
 use crate::cpu::operation::ClusterBarrierStep;
-use crate::cpu::shadow::{ShadowMemory, SharedExtent};
+use crate::cpu::shadow::{ShadowMemory, ShadowNames, SharedExtent};
 use crate::cpu::step_counts::StepCounts;
 use crate::cpu::trace::MemoryAccess;
 
@@ -39,7 +41,7 @@ impl<'a> Cluster<'a> {
         let end = code.dynamic_shared + u64::from(launch.extents.dynamic_shared);
         let mut segments = code.segments.clone();
         segments.push(SharedSegment {
-            name: "dynamic shared memory".to_owned(),
+            name: SharedSegment::DYNAMIC.to_owned(),
             start: code.dynamic_shared,
             end,
         });
@@ -47,7 +49,8 @@ impl<'a> Cluster<'a> {
         let extent = SharedExtent { blocks, bytes: stride, warps: warps_each };
         let counted =
             if launch.options.counting != CountingMode::Off { code.steps.len() } else { 0 };
-        let mut shadow = ShadowMemory::new(launch.options.checks, extent, code.granule);
+        let names = ShadowNames { segments: segments.clone(), sources: Arc::clone(&code.sources) };
+        let mut shadow = ShadowMemory::new(launch.options.checks, extent, code.granule, names);
         if code.reads_asynchronously() {
             shadow.expect_async_reads();
         }

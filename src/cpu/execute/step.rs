@@ -126,6 +126,9 @@ impl Warp {
         at: usize,
         active: u32,
     ) -> Result<StepResult, LaneViolation> {
+        if CHECKED {
+            cluster.shadow.set_line(step.source);
+        }
         match &step.operation {
             Operation::Load { space, element, address, d, order } => {
                 self.load::<CHECKED, COUNTED>(

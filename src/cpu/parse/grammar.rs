@@ -11,7 +11,7 @@ use winnow::token::{literal, take_till, take_while};
 use super::operands::{Parsed, Text, blanks, integer, lexeme, mark, name, natural, operand, small};
 use super::syntax_tree::{
     ClusterDirectives, Guard, Instruction, Linkage, Location, ParsedFunction, ParsedModule,
-    ParsedOperand, Statement, StatementKind, Variable,
+    ParsedOperand, SourcePosition, Statement, StatementKind, Variable,
 };
 use crate::cpu::error::PtxError;
 
@@ -361,16 +361,19 @@ fn statement<'a>(text: &mut Text<'a>, line: u32, body: &mut Vec<Statement<'a>>) 
 
 /// `1 43 13, function_name $L__info_string0, inlined_at 1 42 9`
 fn location(text: &mut Text<'_>) -> Parsed<Location> {
-    let (file, line, _column) = (lexeme(small), lexeme(small), lexeme(small)).parse_next(text)?;
+    let position = source_position(text)?;
     let mut inlined_at = None;
     if opt((mark(','), directive("function_name"))).parse_next(text)?.is_some() {
         (lexeme(name), opt((mark('+'), lexeme(integer))), mark(',')).void().parse_next(text)?;
         directive("inlined_at")(text)?;
-        let (_file, line, _column) =
-            (lexeme(small), lexeme(small), lexeme(small)).parse_next(text)?;
-        inlined_at = Some(line);
+        inlined_at = Some(source_position(text)?);
     }
-    Ok(Location { file, line, inlined_at })
+    Ok(Location { position, inlined_at })
+}
+
+fn source_position(text: &mut Text<'_>) -> Parsed<SourcePosition> {
+    let (file, line, column) = (lexeme(small), lexeme(small), lexeme(small)).parse_next(text)?;
+    Ok(SourcePosition { file, line, column })
 }
 
 fn instruction<'a>(text: &mut Text<'a>) -> Parsed<Instruction<'a>> {

@@ -10,5 +10,5 @@ mod syntax_tree;
 pub(super) use grammar::parse;
 pub(super) use syntax_tree::{
     ClusterDirectives, Guard, Instruction, Linkage, Location, ParsedFunction, ParsedModule,
-    ParsedOperand, Statement, StatementKind, Variable,
+    ParsedOperand, SourcePosition, Statement, StatementKind, Variable,
 };

@@ -89,11 +89,18 @@ pub(in crate::cpu) enum StatementKind<'a> {
 /// Location in the CUDA source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cpu) struct Location {
+    pub(in crate::cpu) position: SourcePosition,
+    /// Position of the call, where the code was inlined.
+    pub(in crate::cpu) inlined_at: Option<SourcePosition>,
+}
+
+/// Position in the CUDA source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(in crate::cpu) struct SourcePosition {
     pub(in crate::cpu) file: u32,
     /// 0 where the compiler gives none.
     pub(in crate::cpu) line: u32,
-    /// Line of the call, where the code was inlined.
-    pub(in crate::cpu) inlined_at: Option<u32>,
+    pub(in crate::cpu) column: u32,
 }
 
 /// `@!%p opcode operands;`

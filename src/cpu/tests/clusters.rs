@@ -166,7 +166,7 @@ fn violations_of_a_cluster_are_reported_with_their_block() {
         (
             format!("{MEET} {next} ld.shared::cluster.u32 %r1, [%r9];"),
             Unwritten,
-            "4 unwritten bytes of shared memory of block 1 of the cluster are read",
+            "4 unwritten bytes of shared memory of block 1 of the cluster (byte 0 of `s`) are read",
             [0, 0, 0],
         ),
         (
@@ -186,7 +186,7 @@ fn violations_of_a_cluster_are_reported_with_their_block() {
         (
             format!("{own} {MEET} {next} @%p1 ld.shared::cluster.u32 %r1, [%r9]; {own} {MEET}"),
             Race,
-            "shared memory of block 1 of the cluster is written after lane 0 of warp 0 of block 0 has read it",
+            "shared memory of block 1 of the cluster (byte 0 of `s`) is written after lane 0 of warp 0 of block 0 has read it",
             [1, 0, 0],
         ),
         (

@@ -175,7 +175,7 @@ fn violations_of_tensor_copies_are_reported() {
         (
             vec![INIT, EXPECT, BOX, first, READ, "setp.eq.u32 %p1, %r0, 63;", EXPECT, BOX],
             Race,
-            "of warp 0 has read it, with no barrier in between",
+            "of warp 0 has read it at kernel.cu:7, with no barrier in between",
         ),
         (
             vec![
@@ -185,7 +185,7 @@ fn violations_of_tensor_copies_are_reported() {
                 BOX,
             ],
             Race,
-            "has written it, with no barrier in between",
+            "has written it at kernel.cu:7, with no barrier in between",
         ),
         (
             vec![INIT, EXPECT, BOX, "st.shared.u32 [%r7], %r1;"],
@@ -202,7 +202,7 @@ fn violations_of_tensor_copies_are_reported() {
         (
             vec![INIT.trim_end_matches("bar.sync 0;"), first],
             Race,
-            "shared memory is written after lane 0 of warp 0 has written it, with no barrier in between",
+            "is written after lane 0 of warp 0 has written it at kernel.cu:7, with no barrier in between",
         ),
         (vec![INIT, INIT], CopyEngine, "initialised again without invalidation"),
         (

@@ -59,7 +59,11 @@ fn every_kind_of_fault_is_reported_with_its_line() {
             Misaligned,
             "past a multiple of 16",
         ),
-        ("st.shared.u32 [s], %r0;", Race, "after lane 0 of warp 0 has written it"),
+        (
+            "st.shared.u32 [s], %r0;",
+            Race,
+            "after lane 0 of warp 0 has written it at kernel.cu:7, with",
+        ),
         (
             "st.shared.u32 [%r2], 0; bar.warp.sync -1; ld.shared.u32 %r3, [s];",
             Race,
@@ -92,6 +96,33 @@ fn every_kind_of_fault_is_reported_with_its_line() {
         let line = violation.source_line.as_ref().map(|line| (&*line.file, line.line));
         assert_eq!(line, Some(("kernel.cu", 7)), "{violation}");
         assert_eq!(violation.ptx_line, 19, "{violation}");
+    }
+}
+
+#[test]
+fn a_race_names_the_variable_and_the_line_of_the_other_access() {
+    let body = ".loc 1 3 1\nst.shared.u32 [%r2], 0;\n.loc 1 5 1\nld.shared.u32 %r3, [s+8];";
+    let violation = outcome(body, ExecutionChecks::ALL).expect_err(body).to_string();
+    let text = "shared memory (byte 8 of `s`) is read after lane 2 of warp 0 has written it at kernel.cu:3, with no barrier \
+                in between (kernel `k`, kernel.cu:5, PTX line";
+    assert!(violation.contains(text), "{violation}");
+}
+
+/// `f` of line 3 is inlined at line 5 of `g`, which is inlined at line 8, or also at line 9.
+#[test]
+fn a_fault_in_an_inlined_function_names_the_calls_up_to_the_kernel() {
+    let call = |line: u32| format!(".loc 1 5 2, function_name g, inlined_at 1 {line} 3\n");
+    for (calls, text) in [
+        (call(8), "kernel.cu:3 (inlined at line 5, at line 8), PTX line"),
+        (call(9) + &call(8), "kernel.cu:3 (inlined at line 5, at line 8 or line 9), PTX line"),
+        (String::new(), "kernel.cu:3 (inlined at line 5), PTX line"),
+        // A function that calls itself has no outermost call.
+        (".loc 1 5 2, function_name f, inlined_at 1 5 2\n".to_owned(), "at line 5, at line 5, "),
+    ] {
+        let access = ".loc 1 3 1, function_name f, inlined_at 1 5 2\nld.shared.u32 %r3, [%r2];";
+        let body = calls + access;
+        let violation = outcome(&body, ExecutionChecks::ALL).expect_err(&body).to_string();
+        assert!(violation.contains(text), "{violation}");
     }
 }
 

@@ -153,7 +153,7 @@ fn mutants_of_the_pipeline_are_caught() {
         |from: &str, to: &str| (INIT.to_owned(), changed(PRODUCE, from, to), CONSUME.to_owned());
     let init =
         |from: &str, to: &str| (changed(INIT, from, to), PRODUCE.to_owned(), CONSUME.to_owned());
-    let reads_early = "16 unwritten bytes of shared memory are read";
+    let reads_early = "16 unwritten bytes of shared memory (byte ";
     let overwrites = "is written while a matrix product of warp";
     for (parts, kind, text) in [
         (
