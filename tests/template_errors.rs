@@ -165,6 +165,18 @@ fn other_failures_name_the_template_too() {
 }
 
 #[test]
+fn a_header_of_cuda_is_missing_with_advice() {
+    if nvrtc_or_skip().is_none() {
+        return;
+    }
+    let (message, printed) = failure(MAIN, "{% set block", "#include <cuda_fp16.h>\n{% set block");
+    assert!(message.contains("could not open source file \"cuda_fp16.h\""), "{message}");
+    for text in [&message, &printed] {
+        assert!(text.contains("no header of CUDA or C++ is available"), "{text}");
+    }
+}
+
+#[test]
 fn a_fault_in_a_part_names_the_line_of_the_template_that_calls_it() {
     if nvrtc_or_skip().is_none() {
         return;

@@ -7,6 +7,10 @@ use crate::render::SourceMap;
 /// Errors that are shown; most follow from the first.
 const SHOWN: usize = 3;
 
+/// Advice for an `#include <NAME>`.
+const NO_HEADERS: &str = "no header of CUDA or C++ is available: convert elements by `to_value` and `to_element` of \
+                          `parts/output.cuh.tera`, and write other instructions as PTX in `asm`";
+
 /// A message of the compiler.
 #[derive(Debug, PartialEq, Eq)]
 struct CompilerMessage<'a> {
@@ -51,6 +55,8 @@ pub fn located_log(log: &str, map: &SourceMap) -> LocatedFailure {
         let notes: Vec<String> = message.notes.iter().map(|note| map.renamed(note).0).collect();
         if !notes.is_empty() {
             place.help = Some(notes.join("; "));
+        } else if text.starts_with("could not open source file") {
+            place.help = Some(NO_HEADERS.to_owned());
         }
         errors.push(place);
     }

@@ -1,7 +1,7 @@
 //! Directives of a source that would make the compiler open files. A kernel's source is one text:
 //! its parts are templates, which `{% include "NAME" %}` takes from the family's own folder and from
-//! the built-in ones. What is left for the preprocessor are headers that NVRTC has in itself: it gets
-//! no folder to search `#include <NAME>` in.
+//! the built-in ones. What is left for the preprocessor are headers that a release of NVRTC may have in
+//! itself; those that this program installs have none. It gets no folder to search `#include <NAME>` in.
 //!
 //! A directive is looked for in every place, in comments and literals too: whoever hides one needs
 //! only one reading of the text in which it is none. Macros make no directives.

@@ -35,7 +35,10 @@ pub const BUILT_INS: [(&str, &str); 34] = [
     ("shared_bytes_per_sm", "shared memory of an SM"),
     ("shared_bytes_reserved", "shared memory that the system keeps of every block"),
     ("l2_bytes", "bytes of the L2 cache"),
-    ("element", "the CUDA type of an element of A, such as `float`"),
+    (
+        "element",
+        "the CUDA type of an element of A: `float`, or `unsigned short` for the bits of f16 and bf16",
+    ),
     ("b_element", "the CUDA type of an element of B"),
     ("out_element", "the CUDA type of an element of C and D"),
     ("accumulator", "the CUDA type of sums: `float` or `int`"),
