@@ -87,13 +87,48 @@ impl fmt::Display for Mismatch {
             if batch > 0 {
                 write!(f, " of product {batch}")?;
             }
-            write!(
-                f,
-                ": {} instead of {} (error {:.2e}, bound {:.2e})",
-                self.got, self.expected, self.error, self.bound
-            )?;
+            let (got, expected) = self.values();
+            write!(f, ": {got} instead of {expected}; ")?;
+            if self.bound == 0.0 {
+                write!(f, "the value is exact, and no error is allowed")?;
+            } else {
+                let (error, bound) = (figures(self.error, 3), figures(self.bound, 3));
+                write!(f, "relative to the summed terms the error is {error}, allowed {bound}")?;
+            }
         }
         Ok(())
+    }
+}
+
+impl Mismatch {
+    /// Both values with as many digits as show their difference, 7 at least.
+    fn values(&self) -> (String, String) {
+        let digits =
+            [7, 9, 17].map(|digits| (figures(self.got, digits), figures(self.expected, digits)));
+        let [.., all] = &digits;
+        digits.iter().find(|(got, expected)| got != expected).unwrap_or(all).clone()
+    }
+}
+
+/// A number with at most `digits` significant digits; integers of up to 15 digits have all.
+fn figures(value: f64, digits: usize) -> String {
+    let plain = value.abs() < 1e15 && value.fract() == 0.0;
+    if plain || !value.is_finite() {
+        return value.to_string();
+    }
+    let rounded = format!("{value:.*e}", digits.saturating_sub(1));
+    let (mantissa, exponent) = rounded.split_once('e').unwrap_or((&rounded, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if !(-4..9).contains(&exponent) {
+        let mantissa = mantissa.trim_end_matches('0').trim_end_matches('.');
+        return format!("{mantissa}e{exponent}");
+    }
+    let decimals = usize::try_from(digits as i32 - 1 - exponent).unwrap_or(0);
+    let text = format!("{value:.decimals$}");
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
     }
 }
 
@@ -212,5 +247,63 @@ impl Outcome {
             Self::Timeout { seconds } => Some(format!("did not finish within {seconds:.1} s")),
             Self::Correctness(mismatch) => Some(mismatch.to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mismatch_names_its_unit_and_has_short_numbers() {
+        let mismatch = Mismatch {
+            check: "small integers".to_owned(),
+            at: Some([0, 1, 45]),
+            got: -9.9375,
+            expected: 0.537_882_842_739_990_2,
+            error: 0.952_345,
+            bound: 4.291_534e-6,
+            wrong: 2127,
+        };
+        assert_eq!(
+            mismatch.to_string(),
+            "small integers: 2127 elements wrong, worst at C[1][45]: -9.9375 instead of 0.5378828; relative to the \
+             summed terms the error is 0.952, allowed 4.29e-6"
+        );
+        let exact =
+            Mismatch { at: Some([2, 0, 0]), got: f64::NAN, expected: 3.0, bound: 0.0, ..mismatch };
+        assert_eq!(
+            exact.to_string(),
+            "small integers: 2127 elements wrong, worst at C[0][0] of product 2: NaN instead of 3; the value is exact, \
+             and no error is allowed"
+        );
+    }
+
+    #[test]
+    fn numbers_have_few_digits_and_show_their_difference() {
+        for (value, text) in [
+            (2.0, "2"),
+            (-2_147_483_648.0, "-2147483648"),
+            (1.461_234_567_8, "1.461235"),
+            (12_345_678.9, "12345679"),
+            (4.291_534e-39, "4.291534e-39"),
+            (0.000_125, "0.000125"),
+            (1.5e300, "1.5e300"),
+            (f64::INFINITY, "inf"),
+        ] {
+            assert_eq!(figures(value, 7), text);
+        }
+        let mismatch = |got| Mismatch {
+            check: String::new(),
+            at: None,
+            got,
+            expected: 0.1,
+            error: 1.0,
+            bound: 0.5,
+            wrong: 1,
+        };
+        let near = mismatch(0.100_000_001_49).values();
+        assert_eq!(near, ("0.100000001".to_owned(), "0.1".to_owned()));
+        assert_eq!(mismatch(0.125).values(), ("0.125".to_owned(), "0.1".to_owned()));
     }
 }
