@@ -315,7 +315,11 @@ impl Family {
             return Some(format!("serves layout {}, not {}", words(&self.layouts), problem.layout));
         }
         if !problem.epilogue.is_empty() && !self.epilogue {
-            return Some(format!("serves no epilogue, not {}", problem.epilogue));
+            return Some(format!(
+                "serves no epilogue, not {}: where its kernels apply epilogues, write `epilogue = true` in {}",
+                problem.epilogue,
+                self.file()
+            ));
         }
         let needed = self.lacks(device)?;
         let own = device.compute_capability;

@@ -425,7 +425,13 @@ impl Builder {
             let mut configuration = Configuration::default();
             for (name, allowed) in parameters {
                 let Some(value) = values.shift_remove(name) else {
-                    return error(format!("the default has no value for `{name}`"), None);
+                    let unknown = values.keys().find(|other| !parameters.contains_key(*other));
+                    let help = unknown.map(|unknown| {
+                        let meant = did_you_mean(unknown, [name.as_str()]);
+                        let meant = meant.map_or_else(String::new, |meant| format!("; {meant}"));
+                        format!("`{unknown}` is no parameter{meant}")
+                    });
+                    return error(format!("the default has no value for `{name}`"), help);
                 };
                 if !allowed.contains(&value) {
                     let list: Vec<String> = allowed.iter().map(Value::to_string).collect();

@@ -185,6 +185,11 @@ fn a_mistake_is_named_with_its_place_and_the_way_out() {
             "the default has `WM` = 9, which is not listed (choose one of 8, 16)",
         ),
         ("WM = 8\n", "", "the default has no value for `WM`"),
+        (
+            "WM = 8\n",
+            "WWM = 8\n",
+            "the default has no value for `WM` (`WWM` is no parameter; did you mean `WM`?)",
+        ),
         ("grid = [", "grid = [1, 1, 1, ", "`grid` has 1 to 3 extents, this has 4"),
         ("summary = \"a test\"", "", "missing field `summary`"),
         ("name = \"simt\"", "name = \"../x\"", "simt.toml:2:8: a family's name has letters"),
