@@ -43,6 +43,18 @@ pub enum ShapeError {
         "`{0}` is not a shape: write M, N and K joined by `x`, as in `4096x4096x1024`, or one number for a cube"
     )]
     Malformed(String),
+    /// A fourth number.
+    #[error(
+        "`{text}` has four extents: write a batch of {batch} products as `{shape} --batch {batch}`"
+    )]
+    Batch {
+        /// The text.
+        text: String,
+        /// The first three extents.
+        shape: String,
+        /// The fourth.
+        batch: String,
+    },
     /// A dimension is zero.
     #[error("`{text}` has {dimension} = 0: every dimension is at least 1")]
     Zero {
@@ -70,10 +82,19 @@ impl FromStr for Shape {
         let [m, n, k] = match parts[..] {
             [m, n, k] => [m, n, k],
             [one] => [one; 3],
+            [m, n, k, batch] if [m, n, k, batch].iter().all(|extent| is_number(extent.trim())) => {
+                let (shape, batch) =
+                    (format!("{}x{}x{}", m.trim(), n.trim(), k.trim()), batch.trim());
+                return Err(ShapeError::Batch {
+                    text: text.to_owned(),
+                    shape,
+                    batch: batch.to_owned(),
+                });
+            }
             _ => return Err(malformed()),
         };
         let extent = |dimension: char, digits: &str| {
-            if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+            if !is_number(digits) {
                 return Err(malformed());
             }
             match digits.parse::<u64>() {
@@ -87,6 +108,10 @@ impl FromStr for Shape {
         };
         Ok(Self { m: extent('M', m)?, n: extent('N', n)?, k: extent('K', k)? })
     }
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
 }
 
 impl fmt::Display for Shape {
@@ -375,7 +400,9 @@ mod tests {
             ("ax1x1", "is not a shape"),
             ("-1x1x1", "is not a shape"),
             ("", "is not a shape"),
-            ("1x1x1x1", "is not a shape"),
+            ("1x1x1x1x1", "is not a shape"),
+            ("1x1x1xa", "is not a shape"),
+            ("33x65x129x3", "write a batch of 3 products as `33x65x129 --batch 3`"),
             ("99999999999999999999x1x1", "M is above 2147479552"),
             ("1x2147479553x1", "N is above 2147479552"),
         ] {
