@@ -420,3 +420,16 @@ fn what_cannot_be_inspected_says_what_to_do() {
         }
     }
 }
+
+#[test]
+fn a_kernel_that_converts_elements_has_no_picture_and_is_not_called_inexecutable() {
+    if nvrtc_or_skip().is_none() {
+        return;
+    }
+    let folders =
+        ["--spaces", "examples/families/spaces", "--templates", "examples/families/templates"];
+    let kernel = ["--config", "gated", "--dtype", "bf16", "--shape", "32x32x32"];
+    let error = inspect(&[&kernel[..], &folders, &["--emit", "picture"]].concat()).unwrap_err();
+    let reason = "the picture cannot be drawn: gated brings elements";
+    assert!(error.contains(reason), "{error}");
+}

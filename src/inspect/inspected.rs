@@ -43,6 +43,9 @@ pub enum InspectError {
     /// The `cpu` device cannot execute it.
     #[error("the `cpu` device cannot execute the kernel: {0}")]
     Execution(#[from] HostFailure),
+    /// Its data movement cannot be drawn, although the kernel may be executed.
+    #[error("the picture cannot be drawn: {0}")]
+    Picture(String),
 }
 
 impl InspectedKernel {

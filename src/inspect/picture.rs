@@ -143,16 +143,17 @@ fn ranges(numbers: BTreeSet<u64>) -> Vec<RangeInclusive<u64>> {
 /// compiled text.
 ///
 /// # Errors
-/// [`InspectError`]: PTX or a plan that the `cpu` device does not execute, or operands whose
-/// positions exceed 28 bits.
+/// [`InspectError`]: PTX or a plan that the `cpu` device does not execute.
+/// [`InspectError::Picture`]: operands whose positions exceed 28 bits, or that a kernel converts on the way.
 pub fn picture(subject: &InspectedKernel, ptx: &[u8]) -> Result<Picture, InspectError> {
     let unsupported = |what: String| InspectError::Execution(HostFailure::Unsupported(what));
+    let undrawn = InspectError::Picture;
     let (problem, plan) = (&subject.problem, &subject.rendered.plan);
     let [a, b, _] = problem.operand_bytes().map(|bytes| bytes / problem.batch.max(1));
     let most = WORD << POSITION_BITS;
     if let Some((name, bytes)) = [("A", a), ("B", b)].into_iter().find(|(_, bytes)| *bytes > most) {
-        return Err(unsupported(format!(
-            "a picture needs operands of at most {most} bytes, and {name} of {problem} has {bytes}: name a smaller \
+        return Err(undrawn(format!(
+            "operands have at most {most} bytes, and {name} of {problem} has {bytes}: name a smaller \
              shape"
         )));
     }
@@ -187,7 +188,7 @@ pub fn picture(subject: &InspectedKernel, ptx: &[u8]) -> Result<Picture, Inspect
             continue;
         }
         if decoder.loses_marks(&accesses) {
-            return Err(unsupported(format!(
+            return Err(undrawn(format!(
                 "{} brings elements of {problem} into shared memory one at a time or converted, and these do not carry \
                  their positions",
                 subject.family
