@@ -177,6 +177,27 @@ fn a_header_of_cuda_is_missing_with_advice() {
 }
 
 #[test]
+fn an_error_after_the_faulty_line_leads_to_it() {
+    if nvrtc_or_skip().is_none() {
+        return;
+    }
+    // A `;` is missing before an include, whose first line is a comment.
+    let begin = "{% include \"parts/helper.cuh.tera\" %}";
+    let main = TEMPLATE.replace(begin, &format!("constexpr int LONE = 1\n{begin}"));
+    let (message, printed) = failure_of(&[(MAIN, &main)]);
+    assert!(message.starts_with(&format!("{PART}:3:1: error: expected a \";\"")), "{message}");
+    let advice = format!("the fault may lie before this include: look at {MAIN}:3");
+    assert!(message.contains(&advice) && printed.contains(&advice), "{message}");
+    // The kernel has no end.
+    let main = TEMPLATE.trim_end().strip_suffix('}').unwrap();
+    let (message, printed) = failure_of(&[(MAIN, main)]);
+    let place = format!("{MAIN}:29:5");
+    assert!(message.starts_with(&format!("{place}: error: expected a \"}}\"")), "{message}");
+    assert!(message.contains(&format!("no `}}` closes the `{{` at {MAIN}:9")), "{message}");
+    assert!(printed.contains(&format!("--> {place}\n")), "{printed}");
+}
+
+#[test]
 fn a_fault_in_a_part_names_the_line_of_the_template_that_calls_it() {
     if nvrtc_or_skip().is_none() {
         return;

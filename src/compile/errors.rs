@@ -57,12 +57,17 @@ pub fn located_log(log: &str, map: &SourceMap) -> LocatedFailure {
             place.help = Some(notes.join("; "));
         } else if text.starts_with("could not open source file") {
             place.help = Some(NO_HEADERS.to_owned());
+        } else if text.starts_with("expected a") {
+            place.help = before_include(message.line, &place, map);
         }
         errors.push(place);
     }
+    if errors.is_empty() {
+        errors.extend(at_end(log, map));
+    }
     let Some(first) = errors.first() else { return unlocated(log, map) };
     let mut summary = first.summary();
-    let more = match count - 1 {
+    let more = match count.saturating_sub(1) {
         0 => String::new(),
         1 => "and another error".to_owned(),
         more => format!("and {more} more errors"),
@@ -75,6 +80,55 @@ pub fn located_log(log: &str, map: &SourceMap) -> LocatedFailure {
         located.text += &format!("\nand {} more errors", count - SHOWN);
     }
     located
+}
+
+/// Advice for an error at the begin of an included part: the code before the include may lack something.
+fn before_include(line: usize, place: &Diagnostic, map: &SourceMap) -> Option<String> {
+    let is_code = |text: &str| !text.trim().is_empty() && !text.trim_start().starts_with("//");
+    let before =
+        (1..line).rev().find(|line| map.line(*line).is_some_and(|(_, text)| is_code(text)))?;
+    let before = map.place(before, None, String::new());
+    let at = format!("{}:{}", before.file, before.position().0);
+    (before.file != place.file)
+        .then(|| format!("the fault may lie before this include: look at {at}"))
+}
+
+/// An error that the compiler reports at the end of the source, without a line.
+fn at_end(log: &str, map: &SourceMap) -> Option<Diagnostic> {
+    let text = log.lines().find_map(|line| line.strip_prefix("At end of source: "))?;
+    let lines: Vec<&str> = (1..).map_while(|line| map.line(line)).map(|(_, text)| text).collect();
+    let last = lines.iter().rposition(|text| !text.trim().is_empty())? + 1;
+    let mut place = map.place(last, None, format!("{text} at the end of the source"));
+    let opened = unclosed_brace(&lines).filter(|_| text.contains('}'));
+    place.help = opened.map(|line| {
+        let opened = map.place(line, None, String::new());
+        format!("no `}}` closes the `{{` at {}:{}", opened.file, opened.position().0)
+    });
+    Some(place)
+}
+
+/// The line, from 1, of the first `{` that nothing closes. Comments and literals are left out.
+fn unclosed_brace(lines: &[&str]) -> Option<usize> {
+    let (mut open, mut in_comment) = (Vec::new(), false);
+    for (line, text) in (1..).zip(lines) {
+        let mut literal = None;
+        let mut rest = text.chars();
+        while let Some(c) = rest.next() {
+            let next = rest.as_str();
+            match (c, literal) {
+                _ if in_comment => in_comment = !(c == '*' && next.starts_with('/')),
+                ('\\', Some(_)) => _ = rest.next(),
+                (_, Some(quote)) => literal = (c != quote).then_some(quote),
+                ('"' | '\'', None) => literal = Some(c),
+                ('/', None) if next.starts_with('/') => break,
+                ('/', None) if next.starts_with('*') => in_comment = true,
+                ('{', None) => open.push(line),
+                ('}', None) => _ = open.pop(),
+                _ => {}
+            }
+        }
+    }
+    open.first().copied()
 }
 
 /// A compile error for people: what is wrong with a source is shown in its templates.
@@ -149,6 +203,20 @@ fn header<'a>(text: &'a str, name: &str) -> Option<CompilerMessage<'a>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_brace_without_end_is_found_beside_comments_and_literals() {
+        let lines = [
+            "/* { */ struct A { int a; };",
+            "void f() {  // {",
+            "asm(\"{\\\"{\");",
+            "if (c == '{') {",
+            "}",
+        ];
+        assert_eq!(unclosed_brace(&lines), Some(2));
+        assert_eq!(unclosed_brace(&lines[..1]), None);
+        assert_eq!(unclosed_brace(&["}", "{", "/* }", "} */"]), Some(2));
+    }
 
     #[test]
     fn a_log_is_read_into_messages() {
