@@ -106,3 +106,39 @@ fn files_come_first_and_a_named_one_stands_alone() {
     assert_eq!(unknown.code, Some(0), "{}", unknown.err);
     assert!(unknown.out.contains("\"source\": \"learned\""), "{}", unknown.out);
 }
+
+/// Who tries the program without a GPU first has a modelled record in `results/`.
+#[test]
+fn a_modelled_record_hides_no_measured_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::create_dir(folder.join("results")).unwrap();
+    let modelled = first_record().replace("name = \"NVIDIA H200\"", "name = \"cpu\"");
+    fs::write(folder.join("results/cpu.toml"), modelled).unwrap();
+    for (arguments, expected) in [
+        ("lookup 1x4096x4096", true),
+        ("lookup 1x4096x4096 --device-name h200", true),
+        ("inspect 1x4096x4096", true),
+        ("explain 1x4096x4096", true),
+        ("export --format csv -o measured.csv", true),
+        ("export --format json --shape 512x512x512 -o one.json", true),
+        ("report --shape 512x512x512 -o built-in.html", true),
+        ("lookup 1x4096x4096 --device cpu", false),
+        ("inspect 1x4096x4096 --device cpu", false),
+        ("export --format csv --modelled -o modelled.csv", false),
+        ("report --shape 1x4096x4096 -o own.html", false),
+        ("db list", false),
+    ] {
+        assert_eq!(is_built_in(folder, arguments), expected, "{arguments}");
+    }
+    let rows = |name: &str| fs::read_to_string(folder.join(name)).unwrap().lines().count() - 1;
+    assert_eq!(rows("measured.csv"), Database::built_in().unwrap().records().len());
+    assert_eq!(rows("modelled.csv"), 1);
+    let answer = said(folder, "lookup 1x4096x4096 --json");
+    let document: Value = serde_json::from_str(&answer.out).unwrap();
+    assert_eq!(document["source"], "exact", "{document}");
+    assert!(answer.err.contains("answering for NVIDIA H200"), "{}", answer.err);
+    let none = said(folder, "export --format csv --shape 7x7x7 -o none.csv");
+    let places = "no such record in results/cpu.toml, built-in database;";
+    assert!(none.code == Some(1) && none.err.contains(places), "{}", none.err);
+}

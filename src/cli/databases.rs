@@ -37,17 +37,20 @@ pub(super) fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
-/// Databases and their names: the named files, else all of `results/`, else the built-in database, which a note says.
+/// Databases and their names: the named files, else all of `results/`. Where these have no record that `counts`, the
+/// built-in database is behind them, which a note says.
 pub(super) fn load_or_built_in(
     named: &[PathBuf],
+    counts: impl Fn(&Record) -> bool,
     console: Console,
 ) -> Result<(Vec<PathBuf>, Vec<Database>), Failure> {
-    let files = files(named)?;
-    if files.is_empty() {
+    let mut files = files(named)?;
+    let mut databases = load(&files, console)?;
+    if named.is_empty() && !databases.iter().flat_map(Database::records).any(counts) {
         note_built_in(console);
-        return Ok((vec![PathBuf::from(BUILT_IN)], vec![built_in()?]));
+        files.push(PathBuf::from(BUILT_IN));
+        databases.push(built_in()?);
     }
-    let databases = load(&files, console)?;
     Ok((files, databases))
 }
 

@@ -1,5 +1,5 @@
 //! Known records: what lookups answer from. Named databases stand alone; else those of `results/`, and behind them the
-//! built-in one of the device.
+//! built-in one: for its device, and for all where `results/` has no measured record.
 
 use std::path::{Path, PathBuf};
 
@@ -23,8 +23,8 @@ impl KnownRecords {
         Self { files: Vec::new(), databases: Vec::new(), is_open: false }
     }
 
-    /// Reads the named files, else those of `results/`, else the built-in database. For one problem, of large files only
-    /// the records near it.
+    /// Reads the named files, else those of `results/`. Where these have no record that a GPU measured, the built-in
+    /// database is behind them. For one problem, of large files only the records near it.
     pub(super) fn read(
         named: &[PathBuf],
         problems: &[Problem],
@@ -35,10 +35,12 @@ impl KnownRecords {
             [only] => databases::load_near(&files, only, console)?,
             _ => databases::load(&files, console)?,
         };
-        if files.is_empty() {
+        let is_open = named.is_empty();
+        let mut records = databases.iter().flat_map(Database::records);
+        if is_open && records.all(Record::is_modelled) {
             databases.push(databases::built_in()?);
         }
-        Ok(Self { files, databases, is_open: named.is_empty() })
+        Ok(Self { files, databases, is_open })
     }
 
     /// Adds the built-in database of the device, where no file has all of the problems.

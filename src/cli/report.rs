@@ -47,7 +47,7 @@ pub(super) struct ReportArguments {
     /// these winners are on the page
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Database to show; may be repeated [default: all of results/, else the built-in one]
+    /// Database to show; may be repeated [default: all of results/, and the built-in one where these have no such record]
     #[arg(long, value_name = "FILE")]
     db: Vec<PathBuf>,
     /// Journal of a run to show, with its winner if a database has it; may be repeated [default: those
@@ -75,18 +75,16 @@ fn run(arguments: &ReportArguments, console: Console) -> Result<Value, Failure> 
     let selection = arguments.selection.selection()?;
     let trace = arguments.trace.as_deref().map(trace::read).transpose()?;
     // A journal alone is enough for a page.
-    let files = databases::files(&arguments.db)?;
-    let databases = if files.is_empty() && !arguments.journal.is_empty() {
-        Vec::new()
-    } else {
-        databases::load_or_built_in(&files, console)?.1
+    let is_chosen = |record: &Record| {
+        selection.matches(record) && trace.as_ref().is_none_or(|trace| traced::is_of(trace, record))
     };
-    let records: Vec<&Record> = databases
-        .iter()
-        .flat_map(Database::records)
-        .filter(|record| selection.matches(record))
-        .filter(|record| trace.as_ref().is_none_or(|trace| traced::is_of(trace, record)))
-        .collect();
+    let databases = if arguments.journal.is_empty() {
+        databases::load_or_built_in(&arguments.db, is_chosen, console)?.1
+    } else {
+        databases::load(&databases::files(&arguments.db)?, console)?
+    };
+    let records: Vec<&Record> =
+        databases.iter().flat_map(Database::records).filter(|record| is_chosen(record)).collect();
     let named: Vec<Recorded> = arguments
         .journal
         .iter()

@@ -61,7 +61,7 @@ pub(super) fn list(
     console: Console,
 ) -> Result<impl Serialize + use<>, Failure> {
     let selection = arguments.selection.selection()?;
-    let (files, databases) = databases::load_or_built_in(&arguments.db, console)?;
+    let (files, databases) = databases::load_or_built_in(&arguments.db, |_| true, console)?;
     let listing = Listing { files, databases, selection };
     let found = listing.records();
     if found.is_empty() {
@@ -83,7 +83,7 @@ pub(super) fn show(arguments: &ShowArguments, console: Console) -> Result<Value,
              digits, as `gemm-tune db list` shows them"
         )));
     }
-    let (mut files, mut databases) = databases::load_or_built_in(&arguments.db, console)?;
+    let (mut files, mut databases) = databases::load_or_built_in(&arguments.db, |_| true, console)?;
     let key = what.to_lowercase();
     let wanted = RecordFilter { shapes: shape.into_iter().collect(), ..RecordFilter::default() };
     let is_wanted = |record: &Record| match shape {

@@ -69,7 +69,7 @@ pub(in crate::cli) struct ExportArguments {
     /// File to write; for bundle, c, python, rust and wisdom, the folder
     #[arg(short = 'o', long = "output", value_name = "OUT")]
     pub(super) out: PathBuf,
-    /// Database to export; may be repeated [default: all of results/, else the built-in one]
+    /// Database to export; may be repeated [default: all of results/, and the built-in one where these have no measured record]
     #[arg(long, value_name = "FILE")]
     pub(super) db: Vec<PathBuf>,
     #[command(flatten)]

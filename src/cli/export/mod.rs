@@ -19,6 +19,7 @@ use super::failure::Failure;
 use super::output::{beside, finish, folder, write};
 use crate::database::{Database, Record, RecordFilter};
 use crate::export::{self, LeftOut};
+use crate::report;
 
 /// Exports, and gives the exit code.
 pub(super) fn main(arguments: &ExportArguments) -> ExitCode {
@@ -98,7 +99,8 @@ fn of_databases(
     selection: &RecordFilter,
     console: Console,
 ) -> Result<Exported, Failure> {
-    let (_, databases) = databases::load_or_built_in(&arguments.db, console)?;
+    let counts = |record: &Record| arguments.modelled || !record.is_modelled();
+    let (files, databases) = databases::load_or_built_in(&arguments.db, counts, console)?;
     let all: Vec<&Record> = databases.iter().flat_map(Database::records).collect();
     let chosen = all
         .iter()
@@ -106,15 +108,16 @@ fn of_databases(
         .filter(|record| selection.matches(record))
         .filter(|record| arguments.family.as_ref().is_none_or(|f| *f == record.family));
     let (modelled, records): (Vec<&Record>, Vec<&Record>) =
-        chosen.partition(|record| record.is_modelled() && !arguments.modelled);
+        chosen.partition(|record| !counts(record));
     let why = "modelled by the cpu device: `--modelled` exports these too";
     let mut left_out: Vec<LeftOut> =
         modelled.into_iter().map(|record| LeftOut::new(record.key(), why)).collect();
     match (records.as_slice(), left_out.as_slice()) {
         ([], []) => {
-            return Err(Failure::Work(
-                "no such record; `gemm-tune db list` shows what there is".to_owned(),
-            ));
+            return Err(Failure::Work(format!(
+                "no such record in {}; `gemm-tune db list` shows what there is",
+                report::records::names(&files)
+            )));
         }
         ([], _) => return Err(nothing_left(&left_out)),
         _ => {}
