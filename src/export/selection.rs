@@ -33,8 +33,14 @@ const GOOD_ENOUGH_BETWEEN: f64 = 1.2;
 
 /// Adds kernels for shapes that were not tuned: lookup's answers where none of `drafts` is nearly as good. Asks for a
 /// lattice of shapes with every class of operands, and for drawn shapes. Then fits the formulas by which programs choose.
-pub fn for_any_shape(drafts: &mut Vec<KernelDraft>, lookup: &Lookup, source: ExportSource<'_>) {
-    let made = selected(drafts, lookup, source);
+/// `on_question` hears how many questions were answered, of how many.
+pub fn for_any_shape(
+    drafts: &mut Vec<KernelDraft>,
+    lookup: &Lookup,
+    source: ExportSource<'_>,
+    on_question: &mut dyn FnMut(usize, usize),
+) {
+    let made = selected(drafts, lookup, source, on_question);
     drafts.extend(made);
     formulas::fit(drafts, lookup, source.device.sms);
     formulas::balance(drafts, lookup, source.device.sms);
@@ -66,13 +72,21 @@ fn sampled_problems(pattern: &Problem, drawn: usize) -> impl Iterator<Item = Pro
 }
 
 /// Selects the kernels for shapes that were not tuned.
-fn selected(chosen: &[KernelDraft], lookup: &Lookup, source: ExportSource<'_>) -> Vec<KernelDraft> {
+fn selected(
+    chosen: &[KernelDraft],
+    lookup: &Lookup,
+    source: ExportSource<'_>,
+    on_question: &mut dyn FnMut(usize, usize),
+) -> Vec<KernelDraft> {
     let patterns = patterns(chosen);
     let sms = source.device.sms;
     let mut made: Vec<KernelDraft> = Vec::new();
     let asked = patterns.iter().flat_map(probes).map(|question| (question, GOOD_ENOUGH));
     let drawn = patterns.iter().flat_map(samples).map(|question| (question, GOOD_ENOUGH_BETWEEN));
-    for (question, most) in asked.chain(drawn) {
+    let questions: Vec<_> = asked.chain(drawn).collect();
+    let count = questions.len();
+    for (at, (question, most)) in questions.into_iter().enumerate() {
+        on_question(at, count);
         let Ok(answer) = lookup.answer(&question) else { continue };
         let known = chosen.iter().chain(&made);
         if is_good_enough(known, &answer, (lookup, &question, sms), most) {
@@ -179,7 +193,7 @@ pub fn of_dispatch(
         places.push((drafts.len()..drafts.len() + variants.len()).collect());
         drafts.extend(variants);
     }
-    for_any_shape(&mut drafts, lookup, source);
+    for_any_shape(&mut drafts, lookup, source, &mut |_, _| ());
     let tree = dispatch.tree.mapped(&|kernel| places.get(kernel).cloned().unwrap_or_default());
     (drafts, tree, left_out)
 }

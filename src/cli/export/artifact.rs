@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rayon::prelude::*;
 
 use super::arguments::{ExportArguments, ExportFormat, Exported};
 use crate::cli::console::Console;
 use crate::cli::failure::Failure;
 use crate::cli::machine::Workshop;
+use crate::cli::progress_bar::CountProgress;
 use crate::cli::{databases, request};
 use crate::compile::{
     Architecture, Compile as _, CompileError, CompileRequest, CompileTarget, Compiler,
@@ -78,7 +80,12 @@ pub(super) fn export(
             }
         }
         if !drafts.is_empty() && !arguments.only_tuned {
-            for_any_shape(&mut drafts, &lookup()?, source);
+            let mut progress = CountProgress::new(console, "other problems answered");
+            let on_question = &mut |count, total| {
+                progress.expect(total);
+                progress.reach(count, "");
+            };
+            for_any_shape(&mut drafts, &lookup()?, source, on_question);
         }
         (drafts, None)
     };
@@ -193,6 +200,8 @@ fn compiled(
     let lowest = architectures.iter().min_by_key(|architecture| architecture.number);
     let Some(lowest) = lowest else { return Ok((Vec::new(), tree)) };
     let to_ptx = compiler(CompileTarget::Ptx(*lowest))?;
+    let progress = Mutex::new((0, CountProgress::new(console, "kernels compiled")));
+    progress.lock().1.expect(drafts.len());
     let ship = |draft: KernelDraft| -> Result<Result<ExportedKernel, LeftOut>, Failure> {
         let request = CompileRequest::kernel(&draft.family, Arc::clone(&draft.source));
         let mut cubins = BTreeMap::new();
@@ -215,7 +224,15 @@ fn compiled(
             Err(why) => Err(LeftOut::new(draft.name(), format!("does not compile to PTX: {why}"))),
         })
     };
-    let shipped: Vec<_> = drafts.into_par_iter().map(ship).collect::<Result<_, _>>()?;
+    let tracked = |draft: KernelDraft| {
+        let shipped = ship(draft);
+        let (count, bar) = &mut *progress.lock();
+        *count += 1;
+        bar.reach(*count, "");
+        shipped
+    };
+    let shipped: Vec<_> = drafts.into_par_iter().map(tracked).collect::<Result<_, _>>()?;
+    drop(progress);
     let mut kernels = Vec::new();
     let mut places = Vec::new();
     for one in shipped {

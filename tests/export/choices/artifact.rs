@@ -97,7 +97,7 @@ impl Known {
             let own = self.of_layout(layout).into_iter();
             let own = own.map(|record| KernelDraft::of_record(record, self.source()).unwrap());
             let mut drafts: Vec<KernelDraft> = own.collect();
-            for_any_shape(&mut drafts, &self.lookup, self.source());
+            for_any_shape(&mut drafts, &self.lookup, self.source(), &mut |_, _| ());
             drafts
         })
     }
@@ -129,7 +129,7 @@ impl Known {
             KernelDraft::of_record(&record, self.source()).unwrap()
         });
         let mut drafts: Vec<KernelDraft> = made.collect();
-        for_any_shape(&mut drafts, &self.lookup, self.source());
+        for_any_shape(&mut drafts, &self.lookup, self.source(), &mut |_, _| ());
         drafts
     }
 
