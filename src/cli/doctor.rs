@@ -15,7 +15,7 @@ use crate::cpu::GlobalMemory;
 use crate::model::units::human_bytes;
 use crate::model::{Device, Dtype, Problem, Shape};
 use crate::report::table::pairs;
-use crate::worker::{Executor as _, GpuWorker};
+use crate::worker::{Executor as _, GpuWorker, WorkerError};
 
 #[derive(Debug, Args)]
 pub(super) struct DoctorArguments {
@@ -38,6 +38,8 @@ enum FindingState {
     Good,
     /// It is missing, and tuning works without it.
     Missing,
+    /// It is missing, and nothing is measured without it.
+    Absent,
     /// Tuning does not work without it.
     Broken,
 }
@@ -46,7 +48,7 @@ impl FindingState {
     fn word(self) -> &'static str {
         match self {
             Self::Good => "ok",
-            Self::Missing => "missing",
+            Self::Missing | Self::Absent => "missing",
             Self::Broken => "broken",
         }
     }
@@ -67,8 +69,16 @@ fn present(findings: &[Finding], console: Console) -> (Value, ExitCode) {
         })
         .collect();
     console.result(&pairs(&rows, console.table_style()));
-    let works = findings.iter().all(|finding| finding.state != FindingState::Broken);
-    let verdict = if works { "this machine can tune" } else { "this machine cannot tune yet" };
+    let has = |state| findings.iter().any(|finding| finding.state == state);
+    let works = !has(FindingState::Broken) && !has(FindingState::Absent);
+    let verdict = if works {
+        "this machine can tune"
+    } else if has(FindingState::Broken) {
+        "this machine cannot tune yet"
+    } else {
+        "this machine can tune with modelled times, as in `gemm-tune 128x128x64 --device cpu`; \
+         measuring needs a GPU"
+    };
     console.result(&format!("\n{verdict}\n"));
     let document: Vec<_> = findings
         .iter()
@@ -98,8 +108,11 @@ fn examine(arguments: &DoctorArguments) -> Result<Vec<Finding>, Failure> {
                 device = Some(found);
             }
             Err(error) => {
-                let text = error.to_string();
-                findings.push(Finding { name: "GPU", state: FindingState::Broken, text });
+                let state = match error {
+                    WorkerError::NoDevice { .. } => FindingState::Absent,
+                    _ => FindingState::Broken,
+                };
+                findings.push(Finding { name: "GPU", state, text: error.to_string() });
             }
         }
     }

@@ -10,6 +10,7 @@ use super::console::{Console, Volume};
 use super::eta::SearchEta;
 use super::interrupt;
 use crate::model::{Device, LocatedFailure, Micros, Outcome, Problem, Tflops};
+use crate::report::mapped::counted;
 use crate::session::SessionStage;
 use crate::tune::TuneEvent;
 
@@ -45,7 +46,8 @@ impl ProgressBoard {
         self.between_bars(|| self.console.error(text));
     }
 
-    fn note(&self, text: &str) {
+    /// A note.
+    pub(super) fn note(&self, text: &str) {
         self.between_bars(|| self.console.note(text));
     }
 
@@ -118,7 +120,8 @@ impl TuneProgress {
                 }
                 if *hints > 0 {
                     self.say(&format!(
-                        "begins with the defaults and {hints} earlier winners (`--fresh` begins without)"
+                        "begins with the defaults and {} (`--fresh` begins without)",
+                        counted(*hints, "earlier winner")
                     ));
                 }
                 self.eta = SearchEta::new(Instant::now(), *patience);

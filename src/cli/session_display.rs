@@ -69,8 +69,12 @@ impl SessionDisplay {
             }
             ProblemOutcome::NoWinner(summary) => {
                 self.board.result(&format!("\n{}", self.tables(summary)));
-                self.board
-                    .error(tuned::verdict(summary, &self.device, self.view.verbose).trim_end());
+                let verdict = tuned::verdict(summary, &self.device, self.view.verbose);
+                if summary.is_interim() {
+                    self.board.note(verdict.trim_end());
+                } else {
+                    self.board.error(verdict.trim_end());
+                }
             }
             ProblemOutcome::Failed(error) => self.board.error(&error.to_string()),
         }

@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 
+use super::tuned::is_modelled;
 use crate::model::Micros;
 use crate::tune::{Coverage, Rest, SearchEnd, StopRule, Summary};
 
@@ -75,8 +76,9 @@ fn rest(summary: &Summary) -> String {
         && best.is_finite()
     {
         let ratio = 100.0 * (least / best - 1.0);
+        let kind = if is_modelled(summary) { "modelled" } else { "measured" };
         text.push_str(&format!(
-            "  lowest predicted time of the others: {}, {ratio:+.1} % from the best measured time\n",
+            "  lowest predicted time of the others: {}, {ratio:+.1} % from the best {kind} time\n",
             Micros(least)
         ));
     }

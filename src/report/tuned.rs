@@ -94,7 +94,8 @@ fn kernel_words(
     format!("{family} {changes}")
 }
 
-fn is_modelled(summary: &Summary) -> bool {
+/// Whether times of a search were modelled.
+pub(super) fn is_modelled(summary: &Summary) -> bool {
     summary.winner().is_some_and(|winner| winner.measurement.timing == Timing::Modelled)
 }
 
@@ -126,6 +127,11 @@ pub fn coverage(summary: &Summary, style: TableStyle) -> String {
 pub fn verdict(summary: &Summary, device: &Device, verbose: bool) -> String {
     let problem = &summary.problem;
     let Some(winner) = summary.winner() else {
+        if summary.is_interim() {
+            return format!(
+                "no correct kernel for {problem} was found before the interruption; the same command goes on\n"
+            );
+        }
         let failures = failed::of_search(&summary.coverage);
         return format!("no correct kernel for {problem}\n{failures}");
     };
