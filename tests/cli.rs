@@ -48,6 +48,19 @@ fn wrong_usage_ends_with_2_and_says_what_to_type() {
             &["operand A", "above 2^48"],
         ),
         (&[], &["nothing to tune: give a shape"]),
+        (
+            &["4096", "4096", "1024"],
+            &["write `4096x4096x1024` for one shape", "`--shape 4096 --shape"],
+        ),
+        (&["lookup", "8", "8", "8"], &["are three shapes, each of them a cube"]),
+        (
+            &["--shapes", "target/none.txt"],
+            &["a relative path begins in the current folder", "search-spaces/shapes"],
+        ),
+        (&["8", "--dtype", "tf32"], &["`--dtype f32 --compute tf32`"]),
+        (&["db", "list", "--dtype", "tf32"], &["`--dtype f32 --compute tf32`"]),
+        (&["8", "--dtype", "bfloat16"], &["did you mean `bf16`?"]),
+        (&["8", "--epilogue", "rleu"], &["did you mean `relu`?"]),
         (&["--shape", "1x1x1", "--dtype", "f23"], &["`f23` is no dtype: choose one of f32, i32"]),
         (&["--shape", "1x1x1", "--compute", "x"], &["`x` is no compute"]),
         (
@@ -388,6 +401,16 @@ fn without_a_gpu_the_program_says_so_and_where_to_look() {
     }
     let arguments = ["--shape", "64x64x64", "--device", "cuda:0", "--db", "target/no.toml"];
     check(&arguments, 1, &["gemm-tune doctor"]);
+    // Nothing stands in for a GPU where libraries are compared.
+    let compared = gemm_tune(&["compare", "64x64x64", "32x32x32", "--csv"]);
+    assert_eq!((compared.code, compared.out.as_str()), (Some(1), ""), "{}", compared.err);
+    assert_eq!(compared.err.matches("error:").count(), 1, "{}", compared.err);
+    assert!(!compared.err.contains("1 of 2"), "{}", compared.err);
+    let examined = gemm_tune(&["doctor"]).out;
+    assert!(examined.contains("GPU: missing"), "{examined}");
+    if !examined.contains("cannot tune yet") {
+        assert!(examined.contains("`gemm-tune 128x128x64 --device cpu`"), "{examined}");
+    }
     let arguments = ["--shape", "64x64x64", "--dry-run"];
     check(&arguments, 0, &["using the limits of an NVIDIA H200"]);
 }

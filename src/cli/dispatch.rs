@@ -124,7 +124,8 @@ fn loss(text: &str) -> Result<f64, Failure> {
 fn measured(arguments: &DispatchArguments, console: Console) -> Result<TimeTable, Failure> {
     let pattern = arguments.problems.pattern()?;
     let MeasureArguments { db, device, seed } = &arguments.measure;
-    let context = MeasureContext::new(device, &arguments.families, &arguments.common, console)?;
+    let context =
+        MeasureContext::new(device.wish()?, &arguments.families, &arguments.common, console)?;
     let device = context.machine.device();
     let path = databases::of(&device, db.as_deref());
     let database = databases::load_file(&path, console)?;

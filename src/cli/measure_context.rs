@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::arguments::{CommonArguments, DeviceArguments, FamilyArguments};
+use super::arguments::{CommonArguments, FamilyArguments};
 use super::console::Console;
 use super::failure::Failure;
-use super::machine::Workshop;
+use super::machine::{Wish, Workshop};
 use super::{databases, interrupt, request};
 use crate::compile::CompileThreads;
 use crate::model::Problem;
@@ -24,14 +24,13 @@ pub(super) struct MeasureContext {
 }
 
 impl MeasureContext {
-    /// The context for a device and families as named on the command line.
+    /// The context for a device and the families that the command line names.
     pub(super) fn new(
-        device: &DeviceArguments,
+        wish: Wish,
         families: &FamilyArguments,
         common: &CommonArguments,
         console: Console,
     ) -> Result<Self, Failure> {
-        let wish = device.wish()?;
         let (families, templates) = request::families(families)?;
         let workshop = Workshop::new(common)?;
         let machine = workshop.machine(wish, console)?;

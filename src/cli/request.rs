@@ -1,5 +1,6 @@
 //! Parses words of the command line into problems, families and numbers, for all commands.
 
+use std::io;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::time::Duration;
@@ -8,6 +9,7 @@ use super::arguments::{
     FamilyArguments, FolderArguments, PatternArguments, ProblemArguments, SelectionArguments,
     TypeArguments,
 };
+use super::console::Console;
 use super::environment::render_children;
 use super::failure::Failure;
 use crate::database::RecordFilter;
@@ -15,7 +17,7 @@ use crate::files::{self, InputKind};
 use crate::model::problem::MAX_BATCH;
 use crate::model::{
     CachePolicy, Dtype, Epilogue, GemmType, Layout, PowerState, Problem, ProblemPattern, Regime,
-    Shape, UnknownWord,
+    Shape,
 };
 use crate::predict::LearnedModel;
 use crate::render::Templates;
@@ -109,7 +111,7 @@ impl SelectionArguments {
         }
         Ok(RecordFilter {
             shapes: shapes(&shape_words(&self.shape_words, &self.shape)?)?,
-            dtypes: words(&self.dtype)?,
+            dtypes: self.dtype.iter().map(|word| dtype(word)).collect::<Result<_, _>>()?,
             computes: words(&self.compute)?,
             layouts: self.layout.iter().map(|word| layout(word)).collect::<Result<_, _>>()?,
             batches: self.batch.clone(),
@@ -136,18 +138,26 @@ pub(super) fn pattern(arguments: &TypeArguments, batch: u64) -> Result<Problem, 
 impl TypeArguments {
     /// The GEMM type that the arguments name.
     pub(super) fn types(&self) -> Result<GemmType, Failure> {
-        fn word<T: std::str::FromStr<Err = UnknownWord>>(text: &str) -> Result<T, Failure> {
-            text.parse().map_err(Failure::usage)
-        }
-        let mut types = GemmType::of(word(&self.dtype)?);
+        let mut types = GemmType::of(dtype(&self.dtype)?);
         if let Some(out) = &self.out {
-            types.d = word(out)?;
+            types.d = dtype(out)?;
         }
         if let Some(compute) = &self.compute {
-            types.compute = word(compute)?;
+            types.compute = compute.parse().map_err(Failure::usage)?;
         }
         types.check().map_err(Failure::usage)
     }
+}
+
+/// Parses a dtype. Programs that have tf32 as a type are many.
+fn dtype(text: &str) -> Result<Dtype, Failure> {
+    if text.eq_ignore_ascii_case("tf32") {
+        return Err(Failure::Usage(
+            "`tf32` is no dtype, it is an arithmetic for f32: write `--dtype f32 --compute tf32`"
+                .to_owned(),
+        ));
+    }
+    text.parse().map_err(Failure::usage)
 }
 
 /// The conditions that times are measured under.
@@ -173,6 +183,29 @@ pub(super) fn shape_words(plain: &[String], named: &[String]) -> Result<Vec<Stri
         )));
     }
     Ok([plain, named].concat())
+}
+
+/// Whether words are numbers alone, of which each is a cube.
+fn are_cubes(words: &[String]) -> bool {
+    words.iter().all(|word| word.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Refuses three numbers, which are more often one shape than three cubes. Notes that two are cubes.
+pub(super) fn check_cubes(plain: &[String], console: Console) -> Result<(), Failure> {
+    match plain {
+        [m, n, k] if are_cubes(plain) => Err(Failure::Usage(format!(
+            "`{m} {n} {k}` are three shapes, each of them a cube: write `{m}x{n}x{k}` for one shape of \
+             M x N x K, or `--shape {m} --shape {n} --shape {k}` for the cubes"
+        ))),
+        [first, second] if are_cubes(plain) => {
+            console.note(&format!(
+                "`{first}` and `{second}` are two shapes, each of them a cube; one shape is written MxNxK, \
+                 as in `{first}x{second}x{first}`"
+            ));
+            Ok(())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Parses shapes.
@@ -206,8 +239,16 @@ pub(super) fn no_shape(deed: &str, command: &str) -> Failure {
 /// `512x512x512 nt x16`; `#` begins a comment.
 fn shapes_file(file: &Path, pattern: Problem) -> Result<Vec<Problem>, Failure> {
     let name = file.display();
-    let text = files::read_text(file, InputKind::Shapes)
-        .map_err(|error| Failure::Usage(format!("cannot read `{name}`: {error}")))?;
+    let text = files::read_text(file, InputKind::Shapes).map_err(|error| {
+        let advice = match error.kind() {
+            io::ErrorKind::NotFound => {
+                "; a relative path begins in the current folder, and the lists of this project lie in \
+                 `search-spaces/shapes` of its checkout"
+            }
+            _ => "",
+        };
+        Failure::Usage(format!("cannot read `{name}`: {error}{advice}"))
+    })?;
     parse_shapes(&text, &name.to_string(), pattern)
 }
 

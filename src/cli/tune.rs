@@ -248,6 +248,7 @@ fn plan(
     workshop: &Workshop,
     console: Console,
 ) -> Result<SessionPlan, Failure> {
+    request::check_cubes(&arguments.shape_words, console)?;
     let (mut families, templates) = request::families(&arguments.families)?;
     if arguments.allow_nondeterministic {
         families = families.into_iter().map(Family::allowing_nondeterministic).collect();

@@ -431,7 +431,19 @@ mod tests {
 
     #[test]
     fn an_unknown_word_lists_the_known_ones() {
-        let error = "f23".parse::<Dtype>().unwrap_err().to_string();
-        assert_eq!(error, "`f23` is no dtype: choose one of f32, i32, f16, bf16, i8");
+        let known = "choose one of f32, i32, f16, bf16, i8";
+        for (given, guess) in [
+            ("f23", " (did you mean `f32`?)"),
+            ("F32", " (did you mean `f32`?)"),
+            ("fp16", " (did you mean `f16`?)"),
+            ("half", " (did you mean `f16`?)"),
+            ("bfloat16", " (did you mean `bf16`?)"),
+            ("float32", " (did you mean `f32`?)"),
+            ("int8", " (did you mean `i8`?)"),
+            ("double", ""),
+        ] {
+            let error = given.parse::<Dtype>().unwrap_err().to_string();
+            assert_eq!(error, format!("`{given}` is no dtype: {known}{guess}"));
+        }
     }
 }

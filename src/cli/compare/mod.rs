@@ -15,6 +15,7 @@ use crate::cli::arguments::MeasureArguments;
 use crate::cli::console::Console;
 use crate::cli::failure::Failure;
 use crate::cli::known_records::KnownRecords;
+use crate::cli::machine::Wish;
 use crate::cli::measure_context::{MeasureContext, in_turn, notes};
 use crate::cli::output::{beside, finish_with};
 use crate::cli::{databases, request};
@@ -37,11 +38,16 @@ fn run(arguments: &CompareArguments, console: Console) -> Result<(Value, ExitCod
         return Err(request::no_shape("compare on", "gemm-tune compare"));
     }
     let MeasureArguments { db, device, seed } = &arguments.measure;
-    let mut kit = MeasureContext::new(device, &arguments.families, &arguments.common, console)?
-        .kit(console)?;
+    let is_lineup = arguments.ladder || !arguments.config.is_empty() || arguments.plot.is_some();
+    let wish = match device.wish()? {
+        // The libraries run on a GPU only: the host is no substitute for it.
+        Wish::Auto if !is_lineup => Wish::Gpu(0),
+        wish => wish,
+    };
+    let mut kit =
+        MeasureContext::new(wish, &arguments.families, &arguments.common, console)?.kit(console)?;
     let device = kit.machine.device();
     let regime = Regime::default();
-    let is_lineup = arguments.ladder || !arguments.config.is_empty() || arguments.plot.is_some();
     // A line-up takes place without winners, too.
     let missing = db.as_ref().filter(|file| is_lineup && !file.exists());
     let known = match missing {

@@ -65,7 +65,8 @@ pub(super) fn verify(
         device: arguments.device.clone(),
         device_name: arguments.selection.device_name.clone(),
     };
-    let context = MeasureContext::new(&device, &arguments.families, &arguments.common, console)?;
+    let context =
+        MeasureContext::new(device.wish()?, &arguments.families, &arguments.common, console)?;
     let device = context.machine.device();
     let path = databases::of(&device, arguments.db.as_deref());
     let database = match named {

@@ -41,8 +41,12 @@ fn run(arguments: &LookupArguments, console: Console) -> Result<(Value, ExitCode
             ));
         }
     };
-    let context =
-        MeasureContext::new(&arguments.device, &arguments.families, &arguments.common, console)?;
+    let context = MeasureContext::new(
+        arguments.device.wish()?,
+        &arguments.families,
+        &arguments.common,
+        console,
+    )?;
     let device = context.machine.device();
     let path = databases::of(&device, named.map(PathBuf::as_path));
     let database = databases::load_file(&path, console)?;

@@ -96,6 +96,7 @@ pub(in crate::cli) fn main(arguments: &LookupArguments) -> ExitCode {
 }
 
 fn run(arguments: &LookupArguments, console: Console) -> Result<Value, Failure> {
+    request::check_cubes(&arguments.problems.shape_words, console)?;
     let questions = questions(arguments)?;
     let regime = request::regime(&arguments.cache_policy, &arguments.power)?;
     let (families, templates) = request::families(&arguments.families)?;
