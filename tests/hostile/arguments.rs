@@ -19,7 +19,7 @@ const WRONG: &[(&str, &[&str])] = &[
     ("lookup 8 --seed 1", &["required", "--evaluate"]),
     ("lokup", &["`lokup` is neither a command nor a shape"]),
     ("lookup --shape 8x8", &["`8x8` is not a shape"]),
-    ("lookup --shape 8x8x8x8", &["`8x8x8x8` is not a shape"]),
+    ("lookup --shape 8x8x8x8", &["`8x8x8x8` has four extents", "`8x8x8 --batch 8`"]),
     ("lookup --shape x8x8", &["`x8x8` is not a shape"]),
     ("lookup --shape 8xx8", &["`8xx8` is not a shape"]),
     ("lookup --shape -1x8x8", &["unexpected argument '-1'", "--help"]),
