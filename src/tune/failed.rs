@@ -72,9 +72,15 @@ fn located_fault(message: &str, map: &SourceMap) -> LocatedFailure {
     // The faulty access stands last in the message.
     accesses.sort_by_key(|access| access[0].message != text);
     accesses[0][0].message.clone_from(&text);
+    // Races after one access are one failure: a missing barrier shows in every access behind it.
+    let key = accesses.get(1).map(|other| {
+        let place = &other[0];
+        format!("{}:{}: {}", place.file, place.position().0, place.message)
+    });
     let places: Vec<Diagnostic> =
         accesses.into_iter().flat_map(|access| to_template(access, map)).collect();
-    LocatedFailure::at(text, &places)
+    let failure = LocatedFailure::at(text, &places);
+    LocatedFailure { key: key.unwrap_or(failure.key), ..failure }
 }
 
 /// The place of an access and the calls in the family's template. Where these have none, the innermost and the
