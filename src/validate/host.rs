@@ -1,9 +1,9 @@
 //! Validation of candidates on the `cpu` device, for one problem.
 //!
-//! As with [`Validator`](super::Validator) on a GPU, each candidate runs on small integers and on
-//! mixed values. Rows may be apart, as a [`Storage`] says: what lies between them must neither be read nor written. The device checks every access in place of guard bytes and poison: A and B are
-//! read-only, and C counts as unwritten. The reference is computed only for the written elements,
-//! so that a subset of the blocks of a large problem can be executed.
+//! As with [`Validator`](super::Validator) on a GPU, each candidate runs on small integers and on mixed values. Rows may
+//! be apart, as a [`Storage`] says: what lies between them must neither be read nor written. The device checks every access
+//! in place of guard bytes and poison: A and B are read-only, and C counts as unwritten. The reference is computed only for
+//! the written elements, so that a subset of the blocks of a large problem can be executed.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -15,7 +15,7 @@ use super::element::bits_of;
 use super::guarded_buffer::POISON;
 use super::host_launches::execute_all;
 use super::inputs::{Seeds, ValueKind};
-use super::matrix::{Matrix, Rows};
+use super::matrix::{Matrix, PitchedRows};
 use super::region::{Operand, OperandValues, Region};
 use super::run::ValidationRun;
 use super::sample::{self, BlockCoverage};
@@ -120,7 +120,7 @@ impl HostValidator {
         let seeds = Seeds::of(seed);
         let mut memory = GlobalMemory::new(WriteTracking::Written);
         type Values<'a> = &'a (dyn Fn(u64) -> f64 + Sync);
-        let mut operand = |name: &str, rows: Rows, dtype: Dtype, value: Values<'_>| {
+        let mut operand = |name: &str, rows: PitchedRows, dtype: Dtype, value: Values<'_>| {
             let bytes = dtype.bytes();
             let offset = offset_of(storage, dtype);
             let base = memory.allocate(offset + rows.span() * bytes)?;
@@ -141,7 +141,7 @@ impl HostValidator {
                     EpilogueOp::Residual | EpilogueOp::Mul => rows_of_c,
                     _ => {
                         let count = problem.epilogue_elements(operation).unwrap_or(0);
-                        Rows::new(1, count, count)
+                        PitchedRows::new(1, count, count)
                     }
                 };
                 let dtype = operation.operand_dtype(problem.types);
@@ -464,13 +464,13 @@ impl HostValidator {
 }
 
 /// The rows of A, B and C over the whole batch.
-fn rows_of(problem: &Problem, storage: &Storage) -> [Rows; 3] {
+fn rows_of(problem: &Problem, storage: &Storage) -> [PitchedRows; 3] {
     let Shape { m, n, .. } = problem.shape;
     let stored = [problem.stored_a(), problem.stored_b(), [m, n]];
     let pitches = [storage.lda, storage.ldb, storage.ldc];
     std::array::from_fn(|at| {
         let [count, width] = stored[at];
-        Rows::new(problem.batch * count, width, pitches[at])
+        PitchedRows::new(problem.batch * count, width, pitches[at])
     })
 }
 

@@ -1,4 +1,4 @@
-//! Rows of elements in the memory of the cpu device, which need not lie one after the other. Elements are counted as if they
+//! PitchedRows of elements in the memory of the cpu device, which need not lie one after the other. Elements are counted as if they
 //! did.
 
 use rayon::prelude::*;
@@ -7,15 +7,15 @@ use crate::cpu::{Elements, GlobalMemory, MemoryError};
 
 /// The rows of a matrix, or of a batch of them: those of one matrix follow those of the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Rows {
+pub(super) struct PitchedRows {
     count: u64,
     width: u64,
     /// Elements from one row to the next.
     pitch: u64,
 }
 
-impl Rows {
-    /// `count` rows of `width` elements. Rows without gaps are one row.
+impl PitchedRows {
+    /// `count` rows of `width` elements. PitchedRows without gaps are one row.
     pub(super) fn new(count: u64, width: u64, pitch: u64) -> Self {
         if pitch == width || count == 1 {
             let width = count * width;
@@ -35,13 +35,13 @@ impl Rows {
     }
 }
 
-/// Rows in memory.
+/// PitchedRows in memory.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Matrix {
     pub(super) address: u64,
     /// Bytes of an element.
     pub(super) bytes: u32,
-    pub(super) rows: Rows,
+    pub(super) rows: PitchedRows,
 }
 
 impl Matrix {
@@ -59,7 +59,7 @@ impl Matrix {
 
     /// `length` elements of one row, from the one with an index on.
     pub(super) fn part(&self, index: u64, length: u64) -> Elements {
-        let Rows { width, pitch, .. } = self.rows;
+        let PitchedRows { width, pitch, .. } = self.rows;
         let at = index / width * pitch + index % width;
         Elements {
             address: self.address + u64::from(self.bytes) * at,
@@ -94,7 +94,7 @@ impl Matrix {
         &self,
         memory: &GlobalMemory,
     ) -> Result<Option<[u64; 2]>, MemoryError> {
-        let Rows { count, width, pitch } = self.rows;
+        let PitchedRows { count, width, pitch } = self.rows;
         for row in 0..count - 1 {
             let end = self.part(row * width, width);
             let gap = Elements {
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn elements_are_counted_without_the_gaps_between_rows() {
         let mut memory = GlobalMemory::new(WriteTracking::Written);
-        let rows = Rows::new(3, 5, 7);
+        let rows = PitchedRows::new(3, 5, 7);
         let address = memory.allocate(2 * rows.span()).unwrap();
         let matrix = Matrix { address, bytes: 2, rows };
         assert_eq!((rows.elements(), rows.span()), (15, 19));
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn rows_without_gaps_are_one_row() {
-        assert_eq!(Rows::new(4, 6, 6), Rows::new(1, 24, 24));
-        assert_eq!(Rows::new(1, 6, 9), Rows::new(1, 6, 6));
+        assert_eq!(PitchedRows::new(4, 6, 6), PitchedRows::new(1, 24, 24));
+        assert_eq!(PitchedRows::new(1, 6, 9), PitchedRows::new(1, 6, 6));
     }
 }

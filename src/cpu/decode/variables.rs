@@ -51,14 +51,14 @@ pub(super) fn size_of(variable: &Variable<'_>) -> Result<(Type, u64, u64), State
 fn source_name(name: &str) -> &str {
     let Some(mangled) = name.strip_prefix("_ZZ") else { return name };
     let ends = mangled.match_indices('E').map(|(at, _)| &mangled[at + 1..]);
-    let named = ends.filter_map(|rest| {
+    let mut named = ends.filter_map(|rest| {
         let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
         let (length, rest) = rest.split_at(digits);
         let (own, rest) = rest.split_at_checked(length.parse().ok()?)?;
         // A number follows where a function has several variables of the name.
         (rest.is_empty() || rest.starts_with('_')).then_some(own)
     });
-    named.last().unwrap_or(name)
+    named.next_back().unwrap_or(name)
 }
 
 impl Variables {
