@@ -64,6 +64,22 @@ pub fn bind(
     workspaces: &[u64],
     scalars: Scalars,
 ) -> Result<Vec<LaunchCommand>, UnboundArgument> {
+    let stored = (problem, &Storage::packed(problem));
+    bind_stored(plan, module, stored, operands, workspaces, scalars)
+}
+
+/// As [`bind`], for operands that need not be packed; products of a batch lie one after the other.
+///
+/// # Errors
+/// As [`bind`].
+pub fn bind_stored(
+    plan: &LaunchPlan,
+    module: u32,
+    (problem, storage): (&Problem, &Storage),
+    operands: OperandAddresses,
+    workspaces: &[u64],
+    scalars: Scalars,
+) -> Result<Vec<LaunchCommand>, UnboundArgument> {
     // Extents are within 31 bits (`MAX_EXTENT`, `MAX_BATCH`) and element counts within 60
     // (`Problem::check_size`).
     let int = |value: u64| LaunchArgument::I32(value as i32);
@@ -98,12 +114,12 @@ pub fn bind(
             Argument::N => int(problem.shape.n),
             Argument::K => int(problem.shape.k),
             Argument::Batch => int(problem.batch),
-            Argument::Lda => int(problem.lda()),
-            Argument::Ldb => int(problem.ldb()),
-            Argument::Ldc => int(problem.ldc()),
-            Argument::StrideA => long(problem.a_elements()),
-            Argument::StrideB => long(problem.b_elements()),
-            Argument::StrideC => long(problem.c_elements()),
+            Argument::Lda => int(storage.lda),
+            Argument::Ldb => int(storage.ldb),
+            Argument::Ldc => int(storage.ldc),
+            Argument::StrideA => long(problem.stored_a()[0] * storage.lda),
+            Argument::StrideB => long(problem.stored_b()[0] * storage.ldb),
+            Argument::StrideC => long(problem.shape.m * storage.ldc),
             Argument::Alpha => scalar(scalars.alpha),
             Argument::Beta => scalar(scalars.beta),
             Argument::Epilogue(operation) => {
@@ -126,37 +142,4 @@ pub fn bind(
             })
         })
         .collect()
-}
-
-/// As [`bind`], for operands that need not be packed; products of a batch lie one after the other.
-///
-/// # Errors
-/// As [`bind`].
-pub fn bind_stored(
-    plan: &LaunchPlan,
-    module: u32,
-    (problem, storage): (&Problem, &Storage),
-    operands: OperandAddresses,
-    workspaces: &[u64],
-    scalars: Scalars,
-) -> Result<Vec<LaunchCommand>, UnboundArgument> {
-    let mut commands = bind(plan, module, problem, operands, workspaces, scalars)?;
-    // As in `bind`: leading dimensions are within 31 bits, and strides within 60 (`Storage::check`).
-    let int = |value: u64| LaunchArgument::I32(value as i32);
-    let long = |value: u64| LaunchArgument::I64(value as i64);
-    let Storage { lda, ldb, ldc, .. } = *storage;
-    for (kernel, command) in plan.kernels.iter().zip(&mut commands) {
-        for (argument, value) in kernel.arguments.iter().zip(&mut command.arguments) {
-            *value = match argument {
-                Argument::Lda => int(lda),
-                Argument::Ldb => int(ldb),
-                Argument::Ldc => int(ldc),
-                Argument::StrideA => long(problem.stored_a()[0] * lda),
-                Argument::StrideB => long(problem.stored_b()[0] * ldb),
-                Argument::StrideC => long(problem.shape.m * ldc),
-                _ => continue,
-            };
-        }
-    }
-    Ok(commands)
 }
