@@ -166,9 +166,12 @@ class _Recorder:
 def _timed(cuda, call):
     """The value of a call, and events before and after it on the current stream. None for the events if the GPU waited
     for the host in between, as in a first call that loads its kernel: their time would not be that of the product."""
+    hold = getattr(cuda, "_sleep", None)
+    if hold is None:  # A private function of PyTorch: without it, products are counted and have no time.
+        return call(), None
     stream = cuda.current_stream()
     before, after = (cuda.Event(enable_timing=True) for _ in range(2))
-    cuda._sleep(HOLD_CYCLES)
+    hold(HOLD_CYCLES)
     before.record(stream)
     value = call()
     after.record(stream)
