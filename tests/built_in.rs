@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use gemm_tune::database::Database;
+use gemm_tune::database::{Database, Record};
+use gemm_tune::model::Device;
 use serde_json::Value;
 
 use crate::support::cache;
@@ -38,10 +39,44 @@ fn first_record() -> String {
 }
 
 #[test]
-fn it_is_the_committed_database() {
-    let built_in = Database::built_in().unwrap();
-    assert_eq!(built_in, Database::load_existing(Path::new(SHIPPED)).unwrap());
-    assert!(built_in.records().len() > 100 && built_in.faults().is_empty());
+fn each_known_device_has_its_committed_database() {
+    for device in Device::known() {
+        let built_in = Database::built_in(&device).unwrap();
+        let committed = Path::new("results").join(device.slug() + ".toml");
+        assert_eq!(built_in, Database::load_existing(&committed).unwrap());
+        assert!(built_in.records().len() > 100 && built_in.faults().is_empty());
+        assert!(built_in.records().iter().all(|record| record.is_of(&device)), "{device:?}");
+        assert!(Database::is_built_in_for(&device));
+    }
+    let other = Device { name: "NVIDIA B200".to_owned(), ..Device::h200() };
+    assert!(!Database::is_built_in_for(&other));
+    assert_eq!(Database::built_in(&other).unwrap(), Database::built_in(&Device::h200()).unwrap());
+}
+
+#[test]
+fn a_device_name_chooses_the_built_in_database() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = |device: &Device| {
+        let built_in = Database::built_in(device).unwrap();
+        let plain =
+            |record: &&Record| record.problem.batch == 1 && record.problem.pattern.layout == "nn";
+        built_in.records().iter().find(plain).unwrap().clone()
+    };
+    for (device, name) in Device::known().iter().zip(["h200", "h100"]) {
+        let record = first(device);
+        let shape = format!("{}x{}x{}", record.problem.m, record.problem.n, record.problem.k);
+        for command in ["lookup", "inspect --emit ptx", "explain", "db list --shape"] {
+            let arguments = format!("{command} {shape} --device-name {name} --json");
+            let said = said(folder.path(), &arguments);
+            assert_eq!(said.code, Some(0), "{arguments}: {}", said.err);
+            assert!(said.err.contains(SOURCE), "{arguments}: {}", said.err);
+        }
+        let said = said(folder.path(), &format!("lookup {shape} --device-name {name} --json"));
+        let document: Value = serde_json::from_str(&said.out).unwrap();
+        assert_eq!(document["source"], "exact", "{document}");
+        let median = document["predicted_us"].as_f64().unwrap();
+        assert!((median - record.median().0).abs() < 1e-3, "{document}");
+    }
 }
 
 #[test]
@@ -56,7 +91,7 @@ fn where_there_is_no_database_it_answers_and_says_so() {
     ] {
         assert!(is_built_in(folder.path(), arguments), "{arguments}");
     }
-    let count = Database::built_in().unwrap().records().len();
+    let count = Database::built_in(&Device::h200()).unwrap().records().len();
     let text = fs::read_to_string(folder.path().join("out.csv")).unwrap();
     assert_eq!(text.lines().count(), count + 1);
     let document: Value =
@@ -132,7 +167,7 @@ fn a_modelled_record_hides_no_measured_one() {
         assert_eq!(is_built_in(folder, arguments), expected, "{arguments}");
     }
     let rows = |name: &str| fs::read_to_string(folder.join(name)).unwrap().lines().count() - 1;
-    assert_eq!(rows("measured.csv"), Database::built_in().unwrap().records().len());
+    assert_eq!(rows("measured.csv"), Database::built_in(&Device::h200()).unwrap().records().len());
     assert_eq!(rows("modelled.csv"), 1);
     let answer = said(folder, "lookup 1x4096x4096 --json");
     let document: Value = serde_json::from_str(&answer.out).unwrap();

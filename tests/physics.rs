@@ -1,18 +1,16 @@
 //! Predicted times are possible: none is below the longest of an empty launch, the arithmetic at the peak rate and the
 //! bytes at the data sheet's bandwidth (`devices/`), and no measured time is either.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use fastrand::Rng;
 use gemm_tune::database::Database;
 use gemm_tune::lookup::{Lookup, Question};
-use gemm_tune::model::{
-    CachePolicy, Configuration, Device, Dtype, Layout, Measurement, Problem, Regime, Shape,
-};
+use gemm_tune::model::{CachePolicy, Configuration, Device, Dtype, Layout, Problem, Regime, Shape};
 use gemm_tune::predict::{LearnedModel, Predictor, least_time};
 use gemm_tune::render::Templates;
 use gemm_tune::space::{Families, Family, LegalSpace};
-use gemm_tune::tune::read_journal;
+use gemm_tune::tune::read_measured_times;
 
 use crate::support::cases::cases;
 
@@ -111,18 +109,25 @@ fn no_answer_of_lookup_is_below_what_is_possible() {
 
 #[test]
 fn no_measured_time_is_below_what_is_possible() {
-    let device = Device::h200();
-    for record in Database::load(DATABASE.as_ref()).unwrap().records() {
-        let problem = Problem::try_from(&record.problem).unwrap();
-        let least = least_time(&problem, &device, record.regime().unwrap().cache);
-        assert!(record.median() > least, "{problem}: {} {least}", record.median());
-    }
-    for file in std::fs::read_dir("tests/data/journals").unwrap() {
-        let recorded = read_journal(Path::new(&file.unwrap().path())).unwrap();
-        let least = least_time(&recorded.problem, &device, recorded.regime.cache);
-        let times = recorded.entries.iter().filter_map(|entry| entry.outcome.measurement());
-        for time in times.map(Measurement::median) {
-            assert!(time > least, "{}: {time} {least}", recorded.problem);
+    let journals = std::fs::read_dir("tests/data/journals").unwrap();
+    let mut journals: Vec<PathBuf> = journals.map(|entry| entry.unwrap().path()).collect();
+    for device in Device::known() {
+        let results = Path::new("results").join(device.slug());
+        for record in Database::load(&results.with_extension("toml")).unwrap().records() {
+            let problem = Problem::try_from(&record.problem).unwrap();
+            let least = least_time(&problem, &device, record.regime().unwrap().cache);
+            assert!(record.median() > least, "{problem}: {} {least}", record.median());
+        }
+        let times = results.with_extension("times.jsonl.gz");
+        for file in std::mem::take(&mut journals).into_iter().chain([times]) {
+            let measured = read_measured_times(&file).unwrap();
+            assert_eq!(measured.device, device.name);
+            for one in measured.problems {
+                let least = least_time(&one.problem, &device, measured.regime.cache);
+                for (_, configuration, time) in one.times {
+                    assert!(time > least, "{}: {configuration}: {time} {least}", one.problem);
+                }
+            }
         }
     }
 }

@@ -38,10 +38,11 @@ pub(super) fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
 }
 
 /// Databases and their names: the named files, else all of `results/`. Where these have no record that `counts`, the
-/// built-in database is behind them, which a note says.
+/// built-in database of a device is behind them, which a note says.
 pub(super) fn load_or_built_in(
     named: &[PathBuf],
     counts: impl Fn(&Record) -> bool,
+    device: impl FnOnce() -> Result<Device, Failure>,
     console: Console,
 ) -> Result<(Vec<PathBuf>, Vec<Database>), Failure> {
     let mut files = files(named)?;
@@ -49,14 +50,20 @@ pub(super) fn load_or_built_in(
     if named.is_empty() && !databases.iter().flat_map(Database::records).any(counts) {
         note_built_in(console);
         files.push(PathBuf::from(BUILT_IN));
-        databases.push(built_in()?);
+        databases.push(built_in(&device()?)?);
     }
     Ok((files, databases))
 }
 
-/// The built-in database.
-pub(super) fn built_in() -> Result<Database, Failure> {
-    Database::built_in().map_err(Failure::work)
+/// The built-in database of a device.
+pub(super) fn built_in(device: &Device) -> Result<Database, Failure> {
+    Database::built_in(device).map_err(Failure::work)
+}
+
+/// The known GPU of that name, else the first known one.
+pub(super) fn known_device(name: Option<&str>) -> Device {
+    let is_meant = |device: &Device| name.is_some_and(|name| is_named(device, name));
+    Device::known().into_iter().find(is_meant).unwrap_or_else(Device::h200)
 }
 
 /// Notes that what follows is of the built-in database.
@@ -164,7 +171,8 @@ pub(super) fn kernel(
     Ok((record.family.clone(), completed))
 }
 
-/// The device of that name among those of records. Without a name, the only device or the only GPU.
+/// The device of that name among those of records. Without a name, the only device or the only GPU; of several, the first
+/// known one ([`Device::known`]).
 pub(super) fn device(records: &[&Record], name: Option<&str>) -> Result<Device, Failure> {
     let mut known: Vec<Device> = Vec::new();
     for record in records {
@@ -191,10 +199,12 @@ pub(super) fn device(records: &[&Record], name: Option<&str>) -> Result<Device, 
         };
     }
     let gpus: Vec<&Device> = known.iter().filter(|device| !device.is_cpu()).collect();
-    match (known.as_slice(), gpus.as_slice()) {
-        ([only], _) => Ok(only.clone()),
-        (_, [gpu]) => Ok((*gpu).clone()),
-        ([], _) => Err(Failure::Work(
+    let is_recorded = |own: &Device| gpus.iter().any(|gpu| gpu.name == own.name);
+    match (known.as_slice(), gpus.as_slice(), Device::known().into_iter().find(is_recorded)) {
+        ([only], ..) => Ok(only.clone()),
+        (_, [gpu], _) => Ok((*gpu).clone()),
+        (_, _, Some(gpu)) => Ok(gpu),
+        ([], ..) => Err(Failure::Work(
             "no GPU found, and the databases have no record: there is no device to answer for"
                 .to_owned(),
         )),

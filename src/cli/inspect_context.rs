@@ -52,8 +52,7 @@ impl InspectContext {
         let wish = arguments.device.wish()?;
         let recorded = match &wish {
             Wish::Named(name) => {
-                let known = KnownRecords::read(&arguments.db, &[problem], console)?;
-                databases::device(&known.all().collect::<Vec<_>>(), Some(name)).ok()
+                KnownRecords::read(&arguments.db, &[problem], console)?.device(Some(name)).ok()
             }
             _ => None,
         };

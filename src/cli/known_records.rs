@@ -1,11 +1,12 @@
-//! Known records: what lookups answer from. Named databases stand alone; else those of `results/`, and behind them the
-//! built-in one: for its device, and for all where `results/` has no measured record.
+//! Known records: what lookups answer from. Named databases stand alone; else those of `results/`, and behind them a
+//! built-in one: for devices that have one, and for all where `results/` has no measured record.
 
 use std::path::{Path, PathBuf};
 
 use super::console::Console;
 use super::databases;
 use super::failure::Failure;
+use super::machine::is_named;
 use crate::database::{BUILT_IN, Database, Record};
 use crate::model::{Device, Problem, Regime};
 
@@ -23,24 +24,33 @@ impl KnownRecords {
         Self { files: Vec::new(), databases: Vec::new(), is_open: false }
     }
 
-    /// Reads the named files, else those of `results/`. Where these have no record that a GPU measured, the built-in
-    /// database is behind them. For one problem, of large files only the records near it.
+    /// Reads the named files, else those of `results/`. For one problem, of large files only the records near it.
     pub(super) fn read(
         named: &[PathBuf],
         problems: &[Problem],
         console: Console,
     ) -> Result<Self, Failure> {
         let files = databases::files(named)?;
-        let mut databases = match problems {
+        let databases = match problems {
             [only] => databases::load_near(&files, only, console)?,
             _ => databases::load(&files, console)?,
         };
-        let is_open = named.is_empty();
-        let mut records = databases.iter().flat_map(Database::records);
-        if is_open && records.all(Record::is_modelled) {
-            databases.push(databases::built_in()?);
+        Ok(Self { files, databases, is_open: named.is_empty() })
+    }
+
+    /// The device of that name among those of the records and of the built-in databases. Without a name, the only one
+    /// that records were measured on; where none was, the first that has a built-in database.
+    pub(super) fn device(&self, name: Option<&str>) -> Result<Device, Failure> {
+        let built_in = match name {
+            Some(name) => Device::known().into_iter().find(|device| is_named(device, name)),
+            None => self.all().all(Record::is_modelled).then(Device::h200),
+        };
+        let records: Vec<&Record> = self.all().collect();
+        match (databases::device(&records, name), built_in.filter(|_| self.is_open)) {
+            (Err(_), Some(device)) => Ok(device),
+            (Ok(device), Some(gpu)) if device.is_cpu() && name.is_none() => Ok(gpu),
+            (found, _) => found,
         }
-        Ok(Self { files, databases, is_open })
     }
 
     /// Adds the built-in database of the device, where no file has all of the problems.
@@ -53,13 +63,10 @@ impl KnownRecords {
         let is_exact = |problem: &Problem| {
             self.databases.iter().any(|own| own.find(problem, device, regime).is_some())
         };
-        let has_it = self.databases.len() > self.files.len();
-        if self.is_open
-            && !has_it
-            && Database::is_built_in_for(device)
-            && !problems.iter().all(is_exact)
-        {
-            self.databases.push(databases::built_in()?.without_those_of(&self.databases));
+        let may_answer = Database::is_built_in_for(device) || self.all().all(Record::is_modelled);
+        if self.is_open && may_answer && !problems.iter().all(is_exact) {
+            let built_in = databases::built_in(device)?;
+            self.databases.push(built_in.without_those_of(&self.databases));
         }
         Ok(self)
     }

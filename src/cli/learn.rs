@@ -24,7 +24,7 @@ use crate::tune::{MeasuredTimes, read_measured_times};
 /// Learns from the times in journals, as tuning leaves them below the cache folder, what kernels of a
 /// family take for any problem. A file beside a database, as `results/nvidia-l4.model.json` beside
 /// `results/nvidia-l4.toml`, is known to every search and lookup with that database. For the NVIDIA H200
-/// one comes with the program.
+/// and the NVIDIA H100 one comes with the program.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -45,6 +45,9 @@ pub(super) struct LearnArguments {
     /// journals
     #[arg(long, value_name = "FILE")]
     times: Option<PathBuf>,
+    /// Learned model to begin with: of this GPU, or of another one of its compute capability
+    #[arg(long, value_name = "FILE")]
+    base: Option<PathBuf>,
     /// Learned model whose families are kept where nothing new is learned of them: with `--family`, or with too few
     /// journals
     #[arg(long, value_name = "FILE")]
@@ -67,11 +70,14 @@ pub(super) fn main(arguments: &LearnArguments) -> ExitCode {
 
 fn run(arguments: &LearnArguments, console: Console) -> Result<(Value, ExitCode), Failure> {
     let (families, templates) = request::families(&arguments.families)?;
-    let device = Workshop::new(&arguments.common)?.described_device(Wish::Auto, console)?;
-    let held_out = read(&arguments.hold_out, &device)?.map(|measured| measured.problems);
-    let held_out = held_out.unwrap_or_default();
+    let held_out = read(&arguments.hold_out)?;
+    let read_all = read(&arguments.journals)?;
+    let updated = arguments.update.as_deref().map(request::learned_model).transpose()?;
+    let names = [&read_all, &held_out].into_iter().flatten().map(|own| own.device.as_str());
+    let names = names.chain(updated.iter().map(|model| model.device.as_str()));
+    let device = device(names.collect(), arguments, console)?;
+    let held_out = held_out.map(|measured| measured.problems).unwrap_or_default();
     let nothing = || Failure::Work("no journal is left to learn from".to_owned());
-    let read_all = read(&arguments.journals, &device)?;
     let read_all = read_all.or_else(|| arguments.journals.is_empty().then(|| nothing_of(&device)));
     let mut measured = read_all.ok_or_else(nothing)?;
     measured.problems.retain(|one| held_out.iter().all(|other| one.problem != other.problem));
@@ -84,7 +90,9 @@ fn run(arguments: &LearnArguments, console: Console) -> Result<(Value, ExitCode)
         console.note(&format!("times written to {}", path.display()));
     }
     let measured = measured.problems;
-    let mut model = LearnedModel::learn(&device, &families, &templates, &measured);
+    let base = arguments.base.as_deref().map(request::learned_model).transpose()?;
+    let base = base.map_or_else(LearnedModel::default, |base| base.transferred_to(&device));
+    let mut model = base.refined(&device, &families, &templates, &measured);
     if model.families.is_empty() && !arguments.journals.is_empty() {
         return Err(Failure::Work(format!(
             "too few problems to learn of any family ({}): tune more shapes",
@@ -94,8 +102,8 @@ fn run(arguments: &LearnArguments, console: Console) -> Result<(Value, ExitCode)
     if !arguments.libraries.is_empty() {
         model.libraries = library_models(&arguments.libraries, &device, console)?;
     }
-    if let Some(path) = &arguments.update {
-        model.keep(read_model(path, &device)?);
+    if let Some(updated) = updated {
+        model.keep(updated);
     }
     let (predictor, _) = Predictor::new(model.clone(), &families, &templates);
     let counts = &learned::COUNTS;
@@ -152,18 +160,36 @@ fn library_models(
     Ok(models)
 }
 
-/// The model that is updated, of the same device.
-fn read_model(path: &Path, device: &Device) -> Result<LearnedModel, Failure> {
-    let model = request::learned_model(path)?;
-    if model.device == device.name {
-        return Ok(model);
+/// The device of times and models: all have its name. One whose properties are known needs not be in this machine.
+fn device(
+    names: Vec<&str>,
+    arguments: &LearnArguments,
+    console: Console,
+) -> Result<Device, Failure> {
+    let first = names.first().copied();
+    let other = names.iter().find(|name| Some(**name) != first);
+    if let (Some(first), Some(other)) = (first, other) {
+        return Err(Failure::Work(format!(
+            "the files are of {first} and of {other}: learn of one device at a time"
+        )));
     }
-    let (path, name) = (path.display(), &model.device);
-    Err(Failure::Work(format!("`{path}` is of {name}, the journals are of {}", device.name)))
+    let known = Device::known().into_iter().find(|device| Some(device.name.as_str()) == first);
+    if let Some(device) = known {
+        return Ok(device);
+    }
+    let here = Workshop::new(&arguments.common)?.described_device(Wish::Auto, console)?;
+    match first {
+        Some(name) if here.name != name => Err(Failure::Work(format!(
+            "the files are of {name}, whose properties are not known here, only those of {}: learn on a machine \
+             with that GPU",
+            here.name
+        ))),
+        _ => Ok(here),
+    }
 }
 
 /// The times of files, and of those in and below folders; `None` without any. All are of one device and regime.
-fn read(paths: &[PathBuf], device: &Device) -> Result<Option<MeasuredTimes>, Failure> {
+fn read(paths: &[PathBuf]) -> Result<Option<MeasuredTimes>, Failure> {
     let mut files = Vec::new();
     for path in paths {
         if path.is_dir() {
@@ -175,16 +201,17 @@ fn read(paths: &[PathBuf], device: &Device) -> Result<Option<MeasuredTimes>, Fai
     let mut all: Option<(PathBuf, MeasuredTimes)> = None;
     for path in files {
         let own = read_measured_times(&path).map_err(Failure::work)?;
-        if own.device != device.name {
-            let (path, name) = (path.display(), &own.device);
-            return Err(Failure::Work(format!(
-                "`{path}` is of {name}, whose properties are not known here, only those of {}: learn on \
-                 a machine with that GPU",
-                device.name
-            )));
-        }
         match &mut all {
             None => all = Some((path, own)),
+            Some((first, all)) if all.device != own.device => {
+                return Err(Failure::Work(format!(
+                    "`{}` is of {}, `{}` of {}: learn of one device at a time",
+                    first.display(),
+                    all.device,
+                    path.display(),
+                    own.device
+                )));
+            }
             Some((first, all)) if all.regime != own.regime => {
                 return Err(Failure::Work(format!(
                     "`{}` and `{}` were measured under different `--cache-policy` or `--power`: learn \

@@ -10,7 +10,7 @@ use super::arguments::{CommonArguments, DeviceArguments};
 use super::console::Console;
 use super::environment::{cache_folder, compile_children, network, search_paths, worker_command};
 use super::failure::Failure;
-use super::request;
+use super::{databases, request};
 use crate::compile::cache::DEFAULT_MAX_BYTES;
 use crate::compile::libraries::programs;
 use crate::compile::{
@@ -184,10 +184,9 @@ impl Workshop {
     pub(super) fn described_device(&self, wish: Wish, console: Console) -> Result<Device, Failure> {
         let ordinal = match wish {
             Wish::Cpu => return Ok(Device::cpu()),
-            Wish::Named(name) if is_named(&Device::h200(), &name) => return Ok(Device::h200()),
             Wish::Named(name) => {
-                let device = self.named(&name)?.device();
-                return Ok(device);
+                let known = Device::known().into_iter().find(|device| is_named(device, &name));
+                return known.map_or_else(|| Ok(self.named(&name)?.device()), Ok);
             }
             Wish::Auto | Wish::AllGpus => 0,
             Wish::Gpu(ordinal) => ordinal,
@@ -205,6 +204,15 @@ impl Workshop {
                 Ok(Device::h200())
             }
         }
+    }
+
+    /// The GPU whose built-in records are meant: that of the name, else the one in this machine, else the first known one.
+    pub(super) fn assumed_device(&self, name: Option<&str>) -> Result<Device, Failure> {
+        if name.is_some() {
+            return Ok(databases::known_device(name));
+        }
+        let worker = self.worker(0)?;
+        Ok(worker.map_or_else(|_| databases::known_device(None), |own| own.device().clone()))
     }
 
     /// The compiler for a machine: to cubins for a GPU; to PTX for the host, assembled too for its register counts.

@@ -11,6 +11,7 @@ use super::arguments::{CommonArguments, FolderArguments, SelectionArguments};
 use super::console::Console;
 use super::environment::cache_folder;
 use super::failure::Failure;
+use super::machine::Workshop;
 use super::output::{beside, finish, write};
 use super::{databases, journals, request, trace};
 use crate::database::{Database, Record};
@@ -79,7 +80,9 @@ fn run(arguments: &ReportArguments, console: Console) -> Result<Value, Failure> 
         selection.matches(record) && trace.as_ref().is_none_or(|trace| traced::is_of(trace, record))
     };
     let databases = if arguments.journal.is_empty() {
-        databases::load_or_built_in(&arguments.db, is_chosen, console)?.1
+        let device =
+            || Workshop::new(&arguments.common)?.assumed_device(selection.device_name.as_deref());
+        databases::load_or_built_in(&arguments.db, is_chosen, device, console)?.1
     } else {
         databases::load(&databases::files(&arguments.db)?, console)?
     };

@@ -1,4 +1,4 @@
-//! The database that the program has inside: the committed records of one GPU, compressed by `build.rs`. It is
+//! The databases that the program has inside: the committed records of some GPUs, compressed by `build.rs`. One is
 //! decompressed and read where a command needs it, so that others do not pay for it.
 
 use std::collections::BTreeSet;
@@ -10,30 +10,36 @@ use super::file::Database;
 use crate::files::{self, InputKind};
 use crate::model::Device;
 
-static COMPRESSED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/built-in.toml.gz"));
+/// Devices, as file names have them, and their databases. The first stands in for devices that have none.
+static COMPRESSED: [(&str, &[u8]); 2] = [
+    ("nvidia-h200", include_bytes!(concat!(env!("OUT_DIR"), "/nvidia-h200.toml.gz"))),
+    (
+        "nvidia-h100-80gb-hbm3",
+        include_bytes!(concat!(env!("OUT_DIR"), "/nvidia-h100-80gb-hbm3.toml.gz")),
+    ),
+];
 
-/// The device of its records, as file names have it.
-const DEVICE: &str = "nvidia-h200";
-
-/// Its name where messages and documents name a file.
+/// The name of such a database where messages and documents name a file.
 pub const BUILT_IN: &str = "built-in database";
 
 impl Database {
-    /// Reads the built-in database.
+    /// Reads the built-in database of a device; for one that has none, that of the NVIDIA H200.
     ///
     /// # Errors
-    /// [`DatabaseError`]: never, as a test reads it.
-    pub fn built_in() -> Result<Self, DatabaseError> {
+    /// [`DatabaseError`]: never, as a test reads them.
+    pub fn built_in(device: &Device) -> Result<Self, DatabaseError> {
         let path = Path::new(BUILT_IN);
-        let bytes = files::decompressed(COMPRESSED.to_vec(), InputKind::Database);
+        let [first, ..] = COMPRESSED;
+        let (_, compressed) = COMPRESSED.into_iter().find(is_of(device)).unwrap_or(first);
+        let bytes = files::decompressed(compressed.to_vec(), InputKind::Database);
         let text = bytes.and_then(|bytes| String::from_utf8(bytes).map_err(io::Error::other));
         let unreadable = |error| DatabaseError::Unreadable { path: PathBuf::from(BUILT_IN), error };
         Self::parse(&text.map_err(unreadable)?, path)
     }
 
-    /// Whether the built-in database has records of a device.
+    /// Whether a built-in database is of a device.
     pub fn is_built_in_for(device: &Device) -> bool {
-        device.slug() == DEVICE
+        COMPRESSED.iter().any(is_of(device))
     }
 
     /// Takes out the records whose problem, device and regime others have a record of.
@@ -44,4 +50,10 @@ impl Database {
         self.retain(|record| !known.contains(&record.record_key()));
         self
     }
+}
+
+/// Whether a built-in database is of a device.
+fn is_of(device: &Device) -> impl Fn(&(&str, &[u8])) -> bool {
+    let slug = device.slug();
+    move |(name, _)| *name == slug
 }

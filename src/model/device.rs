@@ -105,8 +105,9 @@ pub struct Device {
     pub driver_cuda: i32,
 }
 
-/// Device name of an NVIDIA H200.
+/// Device names of an NVIDIA H200 and of an NVIDIA H100 with 80 GB of HBM3.
 const H200: &str = "NVIDIA H200";
+const H100: &str = "NVIDIA H100 80GB HBM3";
 
 /// Name of the cpu device, also in records.
 pub const CPU: &str = "cpu";
@@ -135,6 +136,21 @@ impl Device {
             driver: String::new(),
             driver_cuda: 13_000,
         }
+    }
+
+    /// Properties of an NVIDIA H100 with 80 GB of HBM3, for use without a GPU.
+    pub fn h100() -> Self {
+        Self {
+            name: H100.to_owned(),
+            l2_bytes: 50 << 20,
+            memory_bytes: 84_942_979_072,
+            ..Self::h200()
+        }
+    }
+
+    /// The GPUs whose properties are known without them. The first is the one to assume where nothing names another.
+    pub fn known() -> [Self; 2] {
+        [Self::h200(), Self::h100()]
     }
 
     /// Returns the properties that all GPUs of a compute capability share (CUDA C++ Programming

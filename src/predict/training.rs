@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use indexmap::IndexMap;
 use rayon::prelude::*;
 use serde::de::IgnoredAny;
 
@@ -9,7 +10,7 @@ use super::boosted_trees::{BoostedTrees, FeatureRow, Precision, TrainingRows};
 use super::features::{FeatureReader, ProblemFeatures};
 use super::learned_model::{FamilyModel, LearnedModel, VERSION};
 use super::{calibration, kernel_set};
-use crate::model::{Configuration, Device, Micros, Problem, Storage, Value};
+use crate::model::{Configuration, Device, GemmType, Micros, Problem, Storage, Value};
 use crate::render::Templates;
 use crate::space::Family;
 
@@ -54,59 +55,112 @@ impl LearnedModel {
         templates: &Templates,
         measured: &[ProblemTimes],
     ) -> Self {
+        Self::default().refined(device, families, templates, measured)
+    }
+
+    /// As [`Self::learn`], beginning with these models: of the same device, or of another one of its compute capability.
+    /// Families and GEMM types that too little was measured of keep their models.
+    #[must_use]
+    pub fn refined(
+        &self,
+        device: &Device,
+        families: &[Family],
+        templates: &Templates,
+        measured: &[ProblemTimes],
+    ) -> Self {
         let mut gemm_types: Vec<_> = measured.iter().map(|one| one.problem.types).collect();
         gemm_types.sort_unstable();
         gemm_types.dedup();
         let models = |family: &Family| -> Vec<FamilyModel> {
-            let of_type = |gemm_type: &_| {
-                let is_own = |one: &&ProblemTimes| one.problem.types == *gemm_type;
+            let hash = templates.hash(family);
+            let base = |types: &GemmType| {
+                let known = self.families.get(&family.name)?;
+                let is_own =
+                    |model: &&FamilyModel| model.types == *types && model.template_hash == hash;
+                known.iter().find(is_own)
+            };
+            let of_type = |types: &GemmType| {
+                let is_own = |one: &&ProblemTimes| one.problem.types == *types;
                 let own: Vec<&ProblemTimes> = measured.iter().filter(is_own).collect();
-                train(device, family, templates.hash(family), &own)
+                let untrained = UntrainedModel { device, family, base: base(types), types };
+                untrained.train(hash.clone(), &own)
             };
             gemm_types.iter().filter_map(of_type).collect()
         };
         let models = families.iter().map(|family| (family.name.clone(), models(family)));
         let families = models.filter(|(_, models)| !models.is_empty()).collect();
         let (device, libraries) = (device.name.clone(), Vec::new());
-        Self { gemm_tune_model: VERSION, device, families, libraries }
+        let mut refined = Self { gemm_tune_model: VERSION, device, families, libraries };
+        refined.keep(self.clone());
+        refined
     }
 }
 
-/// Trains a model on problems of one GEMM type; `None` with too few of them.
-fn train(
-    device: &Device,
-    family: &Family,
-    template_hash: String,
-    measured: &[&ProblemTimes],
-) -> Option<FamilyModel> {
-    let types = measured.first()?.problem.types;
-    let parameters = family.parameters.clone();
-    let reader = FeatureReader::of(family, &parameters)?;
-    let rows = |one: &&ProblemTimes| training_rows(&reader, (family, device), one);
-    let of_problems: Vec<TrainingRows> = measured.par_iter().map(rows).collect();
-    let of_problems: Vec<TrainingRows> =
-        of_problems.into_iter().filter(|rows| !rows.values.is_empty()).collect();
-    let rows = TrainingRows::joined(of_problems.iter());
-    if of_problems.len() < FEWEST_PROBLEMS
-        || rows.values.len() < FEWEST_TIMES
-        || different_kernels(family, measured) < FEWEST_KERNELS
-    {
-        return None;
+/// What a model is trained for, and what it begins with.
+struct UntrainedModel<'a> {
+    device: &'a Device,
+    family: &'a Family,
+    types: &'a GemmType,
+    base: Option<&'a FamilyModel>,
+}
+
+impl UntrainedModel<'_> {
+    /// Trains on problems of the GEMM type; `None` with too few of them.
+    fn train(&self, template_hash: String, measured: &[&ProblemTimes]) -> Option<FamilyModel> {
+        let Self { device, family, base, .. } = *self;
+        let parameters = base.map_or(&family.parameters, |base| &base.parameters);
+        let reader = FeatureReader::of(family, parameters)?;
+        let rows = |one: &&ProblemTimes| training_rows(&reader, (family, device), one);
+        let of_problems: Vec<TrainingRows> = measured.par_iter().map(rows).collect();
+        let of_problems: Vec<TrainingRows> =
+            of_problems.into_iter().filter(|rows| !rows.values.is_empty()).collect();
+        let rows = TrainingRows::joined(of_problems.iter());
+        if of_problems.len() < FEWEST_PROBLEMS
+            || rows.values.len() < FEWEST_TIMES
+            || different_kernels(family, measured) < FEWEST_KERNELS
+        {
+            return None;
+        }
+        let mut kernels = best_kernels((family, device), parameters, measured);
+        let known = base.into_iter().flat_map(|base| &base.kernels);
+        let new: Vec<_> = known.filter(|one| !kernels.contains(one)).cloned().collect();
+        kernels.extend(new);
+        let mut model = FamilyModel {
+            template_hash,
+            problems: of_problems.len(),
+            times: rows.values.len(),
+            error_percent: self.cross_validate(&of_problems),
+            types: *self.types,
+            kernels,
+            parameters: parameters.clone(),
+            former_lists: IgnoredAny,
+            boosted: self.boosted(&rows),
+        };
+        let chosen = kernel_set::choose(&model, family, device);
+        model.kernels = chosen.into_iter().map(|at| model.kernels[at].clone()).collect();
+        Some(model)
     }
-    let mut model = FamilyModel {
-        template_hash,
-        problems: of_problems.len(),
-        times: rows.values.len(),
-        error_percent: cross_validate(&of_problems),
-        types,
-        kernels: best_kernels((family, device), measured),
-        parameters: parameters.clone(),
-        former_lists: IgnoredAny,
-        boosted: BoostedTrees::learn(&rows),
-    };
-    let chosen = kernel_set::choose(&model, family, device);
-    model.kernels = chosen.into_iter().map(|at| model.kernels[at].clone()).collect();
-    Some(model)
+
+    /// Trees for these rows, after those of the base.
+    fn boosted(&self, rows: &TrainingRows) -> BoostedTrees {
+        self.base.map_or_else(|| BoostedTrees::learn(rows), |base| base.boosted.refined(rows))
+    }
+
+    /// The error of predictions for problems outside the training data.
+    fn cross_validate(&self, of_problems: &[TrainingRows]) -> f64 {
+        let of_fold = |fold: usize| -> Vec<f64> {
+            let part = |is_own: bool| {
+                let all = of_problems.iter().enumerate();
+                all.filter(move |(at, _)| (at % FOLDS == fold) == is_own).map(|(_, rows)| rows)
+            };
+            let boosted = self.boosted(&TrainingRows::joined(part(false)));
+            let error = |(row, target): (&FeatureRow, &f64)| {
+                target - f64::from(boosted.predict(row, Precision::Full))
+            };
+            part(true).flat_map(|rows| rows.values.iter().zip(&rows.targets).map(error)).collect()
+        };
+        calibration::error_percent((0..FOLDS).flat_map(of_fold)).unwrap_or(f64::NAN)
+    }
 }
 
 /// Different configurations of a family among measured times.
@@ -144,10 +198,11 @@ fn training_rows(
 /// The candidates of the kernel set: a family's defaults and its kernels among the best of each problem.
 fn best_kernels(
     (family, device): (&Family, &Device),
+    parameters: &IndexMap<String, Vec<Value>>,
     measured: &[&ProblemTimes],
 ) -> Vec<Vec<Value>> {
     let values = |configuration: &Configuration| -> Option<Vec<Value>> {
-        family.parameters.keys().map(|name| configuration.get(name).cloned()).collect()
+        parameters.keys().map(|name| configuration.get(name).cloned()).collect()
     };
     let mut kernels: Vec<Vec<Value>> = family.defaults(device).iter().filter_map(values).collect();
     for one in measured {
@@ -162,20 +217,4 @@ fn best_kernels(
         }
     }
     kernels
-}
-
-/// The error of predictions for problems outside the training data.
-fn cross_validate(of_problems: &[TrainingRows]) -> f64 {
-    let of_fold = |fold: usize| -> Vec<f64> {
-        let part = |is_own: bool| {
-            let all = of_problems.iter().enumerate();
-            all.filter(move |(at, _)| (at % FOLDS == fold) == is_own).map(|(_, rows)| rows)
-        };
-        let boosted = BoostedTrees::learn(&TrainingRows::joined(part(false)));
-        let error = |(row, target): (&FeatureRow, &f64)| {
-            target - f64::from(boosted.predict(row, Precision::Full))
-        };
-        part(true).flat_map(|rows| rows.values.iter().zip(&rows.targets).map(error)).collect()
-    };
-    calibration::error_percent((0..FOLDS).flat_map(of_fold)).unwrap_or(f64::NAN)
 }

@@ -62,7 +62,7 @@ fn geometric_mean(values: &[f64]) -> f64 {
 }
 
 /// The sets that the README and the picture show.
-pub(super) fn sets() -> [Set; 4] {
+pub(super) fn sets() -> [Set; 5] {
     let compared = rows("results/compare-h200.csv");
     let over_library = |path| -> Vec<f64> {
         rows(path).iter().map(|row| 1.0 / number(row, "over_library")).collect()
@@ -82,6 +82,11 @@ pub(super) fn sets() -> [Set; 4] {
             name: "drawn shapes, answered by `lookup` without tuning",
             file: "lookup-drawn-h200.csv",
             speedups: over_library("results/lookup-drawn-h200.csv"),
+        },
+        Set {
+            name: "drawn shapes on an NVIDIA H100, answered by `lookup` without tuning",
+            file: "lookup-drawn-h100.csv",
+            speedups: over_library("results/lookup-drawn-h100.csv"),
         },
         Set {
             name: "shapes of `untuned.txt`, answered by `lookup` without tuning",
@@ -240,9 +245,11 @@ fn lookup() -> String {
     let mut text = String::from(
         "| problems | source | count | over the tuned time | worst | over the library's | worst |\n|---|---|---|---|---|---|---|\n",
     );
-    for (name, path) in
-        [("`untuned.txt`", "results/lookup-h200.csv"), ("drawn", "results/lookup-drawn-h200.csv")]
-    {
+    for (name, path) in [
+        ("`untuned.txt`", "results/lookup-h200.csv"),
+        ("drawn", "results/lookup-drawn-h200.csv"),
+        ("drawn, on an H100", "results/lookup-drawn-h100.csv"),
+    ] {
         let rows = rows(path);
         for source in ["all", "learned", "neighbour", "default"] {
             let of = |column| -> Vec<f64> {

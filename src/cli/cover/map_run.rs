@@ -38,6 +38,8 @@ pub(super) struct MapRun<'a> {
     pub(super) times: &'a [PathBuf],
     pub(super) journals: PathBuf,
     pub(super) predictor: Arc<Predictor>,
+    /// What every training begins with, and what is known now.
+    pub(super) base: LearnedModel,
     pub(super) learned: LearnedModel,
     pub(super) compiler: Arc<dyn Compile>,
     pub(super) nvrtc: String,
@@ -112,14 +114,10 @@ impl Mapper for MapRun<'_> {
 
     fn train(&mut self) -> Result<(), Failure> {
         let measured = self.measured()?;
-        let mut model =
-            LearnedModel::learn(&self.device, &self.families, &self.templates, &measured.problems);
-        // A model of more problems is better than one of these.
-        model.keep_larger(std::mem::take(&mut self.learned));
-        self.learned = model;
+        let known = (self.families.as_slice(), &self.templates);
+        self.learned = self.base.refined(&self.device, known.0, known.1, &measured.problems);
         self.write_model()?;
         let learned = self.learned.clone();
-        let known = (self.families.as_slice(), &self.templates);
         self.predictor = Arc::new(databases::noted(learned, known, self.console));
         Ok(())
     }

@@ -61,7 +61,8 @@ pub(super) fn list(
     console: Console,
 ) -> Result<impl Serialize + use<>, Failure> {
     let selection = arguments.selection.selection()?;
-    let (files, databases) = databases::load_or_built_in(&arguments.db, |_| true, console)?;
+    let device = || Ok(databases::known_device(selection.device_name.as_deref()));
+    let (files, databases) = databases::load_or_built_in(&arguments.db, |_| true, device, console)?;
     let listing = Listing { files, databases, selection };
     let found = listing.records();
     if found.is_empty() {
@@ -83,7 +84,9 @@ pub(super) fn show(arguments: &ShowArguments, console: Console) -> Result<Value,
              digits, as `gemm-tune db list` shows them"
         )));
     }
-    let (mut files, mut databases) = databases::load_or_built_in(&arguments.db, |_| true, console)?;
+    let device = databases::known_device(None);
+    let (mut files, mut databases) =
+        databases::load_or_built_in(&arguments.db, |_| true, || Ok(device.clone()), console)?;
     let key = what.to_lowercase();
     let wanted = RecordFilter { shapes: shape.into_iter().collect(), ..RecordFilter::default() };
     let is_wanted = |record: &Record| match shape {
@@ -92,7 +95,7 @@ pub(super) fn show(arguments: &ShowArguments, console: Console) -> Result<Value,
     };
     let is_known = databases.iter().flat_map(Database::records).any(is_wanted);
     if !is_known && arguments.db.is_empty() && files != [Path::new(BUILT_IN)] {
-        let built_in = databases::built_in()?;
+        let built_in = databases::built_in(&device)?;
         if built_in.records().iter().any(is_wanted) {
             databases::note_built_in(console);
             (files, databases) = (vec![PathBuf::from(BUILT_IN)], vec![built_in]);

@@ -36,7 +36,11 @@ pub(super) fn export(
 ) -> Result<Exported, Failure> {
     let regime = request::regime(&arguments.cache_policy, &arguments.power)?;
     let (families, templates) = request::all_families(&arguments.folders)?;
-    let device = databases::device(records, None)?;
+    let here = Workshop::new(&arguments.common)?.assumed_device(None)?;
+    let device = match records.iter().any(|record| record.is_of(&here)) {
+        true => here,
+        false => databases::device(records, None)?,
+    };
     let architectures = architectures(arguments, &device)?;
     let others = others(&architectures, &device);
     let source = ExportSource {

@@ -16,6 +16,7 @@ use arguments::{ExportFormat, Exported};
 use super::console::{Console, Volume};
 use super::databases;
 use super::failure::Failure;
+use super::machine::Workshop;
 use super::output::{beside, finish, folder, write};
 use crate::database::{Database, Record, RecordFilter};
 use crate::export::{self, LeftOut};
@@ -100,7 +101,9 @@ fn of_databases(
     console: Console,
 ) -> Result<Exported, Failure> {
     let counts = |record: &Record| arguments.modelled || !record.is_modelled();
-    let (files, databases) = databases::load_or_built_in(&arguments.db, counts, console)?;
+    let device =
+        || Workshop::new(&arguments.common)?.assumed_device(selection.device_name.as_deref());
+    let (files, databases) = databases::load_or_built_in(&arguments.db, counts, device, console)?;
     let all: Vec<&Record> = databases.iter().flat_map(Database::records).collect();
     let chosen = all
         .iter()

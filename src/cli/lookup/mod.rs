@@ -18,7 +18,7 @@ use crate::cli::known_records::KnownRecords;
 use crate::cli::machine::{Wish, Workshop};
 use crate::cli::output::finish;
 use crate::cli::request;
-use crate::database::{BUILT_IN, Record};
+use crate::database::BUILT_IN;
 use crate::lookup::{Lookup, Question};
 use crate::model::{Device, Problem, Storage};
 use crate::render;
@@ -103,7 +103,7 @@ fn run(arguments: &LookupArguments, console: Console) -> Result<Value, Failure> 
     let problems: Vec<Problem> = questions.iter().map(|question| question.problem).collect();
     let named = arguments.pin.as_ref().map_or(&arguments.db[..], std::slice::from_ref);
     let known = KnownRecords::read(named, &problems, console)?;
-    let device = device(arguments, &known.all().collect::<Vec<_>>(), console)?;
+    let device = device(arguments, &known, console)?;
     let known = known.for_device(&device, &problems, regime)?;
     let predictor = databases::predictor(known.files(), &device, (&families, &templates), console)?;
     let lookup =
@@ -165,7 +165,7 @@ fn question(arguments: &LookupArguments, problem: Problem) -> Result<Question, F
 /// records.
 fn device(
     arguments: &LookupArguments,
-    records: &[&Record],
+    known: &KnownRecords,
     console: Console,
 ) -> Result<Device, Failure> {
     let DeviceArguments { device: word, device_name } = &arguments.device;
@@ -181,7 +181,7 @@ fn device(
             Err(_) => {}
         }
     }
-    let device = databases::device(records, device_name.as_deref())?;
+    let device = known.device(device_name.as_deref())?;
     if device_name.is_none() {
         console.note(&format!("No GPU found; answering for {}", device.name));
     }

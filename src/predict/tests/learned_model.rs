@@ -1,7 +1,10 @@
 //! Learned models of made-up times, and their files.
 
+use std::sync::LazyLock;
+
 use crate::model::{
-    Configuration, Device, Dtype, GemmType, Micros, Problem, Shape, Storage, Value,
+    ComputeCapability, Configuration, Device, Dtype, GemmType, Micros, Problem, Shape, Storage,
+    Value,
 };
 use crate::predict::{
     KernelFeatures, LearnedModel, PredictionSource, Predictor, ProblemFeatures, ProblemTimes,
@@ -39,15 +42,14 @@ fn measured(family: &Family, problem: Problem) -> ProblemTimes {
     ProblemTimes { problem, times: times.collect() }
 }
 
-fn learned(family: &Family) -> LearnedModel {
-    let mut all = Vec::new();
-    for m in [256, 512, 1000] {
-        for k in [256, 1024, 4096, 8192] {
-            all.push(measured(family, problem(m, 768, k)));
-        }
-    }
-    learn(family, &all)
-}
+/// Trained once for all tests.
+static LEARNED: LazyLock<LearnedModel> = LazyLock::new(|| {
+    let family = family();
+    let depths = [256, 1024, 4096, 8192];
+    let problems = [256, 512, 1000].map(|m| depths.map(|k| problem(m, 768, k)));
+    let all = problems.as_flattened().iter().map(|problem| measured(&family, *problem));
+    learn(&family, &all.collect::<Vec<_>>())
+});
 
 fn learn(family: &Family, all: &[ProblemTimes]) -> LearnedModel {
     let templates = Templates::built_in().unwrap();
@@ -64,7 +66,7 @@ fn predictor(learned: LearnedModel, family: &Family) -> Predictor {
 #[test]
 fn errors_of_the_analytic_model_are_learned_for_other_problems() {
     let (family, device) = (family(), Device::h200());
-    let predictor = predictor(learned(&family), &family);
+    let predictor = predictor(LEARNED.clone(), &family);
     let held_out = measured(&family, problem(640, 512, 3000));
     let mut errors = Vec::new();
     for (_, configuration, time) in &held_out.times {
@@ -82,7 +84,7 @@ fn errors_of_the_analytic_model_are_learned_for_other_problems() {
 #[test]
 fn a_file_holds_the_model_and_others_are_refused() {
     let (family, device) = (family(), Device::h200());
-    let learned = learned(&family);
+    let learned = LEARNED.clone();
     let text = learned.text().unwrap();
     assert_eq!(LearnedModel::parse(&text).unwrap(), learned);
     let newer = text.replacen("\"gemm_tune_model\":4", "\"gemm_tune_model\":99", 1);
@@ -113,7 +115,7 @@ fn a_file_holds_the_model_and_others_are_refused() {
 fn a_model_of_other_code_is_not_used_until_it_is_stamped_anew() {
     let (family, device) = (family(), Device::h200());
     let templates = Templates::built_in().unwrap();
-    let mut learned = learned(&family);
+    let mut learned = LEARNED.clone();
     let model = &mut learned.families.get_mut(&family.name).unwrap()[0];
     model.template_hash = "0123456789abcdef".to_owned();
     let families = std::slice::from_ref(&family);
@@ -133,7 +135,7 @@ fn a_model_of_other_code_is_not_used_until_it_is_stamped_anew() {
 #[test]
 fn a_file_of_the_version_before_is_read_as_a_model_of_unknown_code() {
     let family = family();
-    let learned = learned(&family);
+    let learned = LEARNED.clone();
     let mut old = serde_json::to_value(&learned.families[&family.name][0]).unwrap();
     old.as_object_mut().unwrap().remove("template_hash");
     old["parameters"] = family.parameters.keys().cloned().collect();
@@ -180,16 +182,65 @@ fn the_built_in_model_fits_the_built_in_families() {
         let found = predictor.family(family, &problem(64, 64, 64), &device);
         assert!(found.is_some(), "{}: learn it again", family.name);
     }
-    // The cpu device models the times of that GPU; another has no model.
+    // The cpu device models the times of that GPU.
     assert!(LearnedModel::built_in(&Device::cpu()).unwrap() == learned);
-    let other = Device { name: "NVIDIA B200".to_owned(), ..device };
-    assert!(LearnedModel::built_in(&other).unwrap() == LearnedModel::default());
+}
+
+#[test]
+fn another_device_of_the_capability_begins_with_a_model_that_ships() {
+    let known = Device::h200();
+    let learned = LearnedModel::built_in(&known).unwrap();
+    let other = Device { name: "NVIDIA GH200".to_owned(), ..known.clone() };
+    let own = LearnedModel::built_in(&other).unwrap();
+    assert!(own.device == other.name && own.libraries.is_empty());
+    for (family, models) in &own.families {
+        for (own, known) in models.iter().zip(&learned.families[family]) {
+            assert!(own.error_percent > known.error_percent, "{family}");
+            assert!(own.boosted == known.boosted, "{family}");
+        }
+    }
+    let compute_capability = ComputeCapability { major: 8, minor: 9 };
+    let older = Device { compute_capability, ..other };
+    assert!(LearnedModel::built_in(&older).unwrap() == LearnedModel::default());
+    assert!(LearnedModel::built_in(&Device::h100()).unwrap().device == Device::h100().name);
+}
+
+#[test]
+fn a_model_of_another_device_and_few_problems_are_better_than_either() {
+    let (family, templates) = (family(), Templates::built_in().unwrap());
+    let device = Device { name: "NVIDIA GH200".to_owned(), ..Device::h200() };
+    let all = std::slice::from_ref(&family);
+    let base = LEARNED.clone().transferred_to(&device);
+    let slower = |problem| {
+        let mut own = measured(&family, problem);
+        own.times.iter_mut().for_each(|(.., time)| time.0 *= 1.3);
+        own
+    };
+    let few: Vec<ProblemTimes> = (1..9).map(|at| slower(problem(128 * at, 512, 2000))).collect();
+    let error = |learned: LearnedModel| {
+        let predictor = predictor(learned, &family);
+        let held_out = slower(problem(640, 800, 6000));
+        let error = |(_, configuration, time): &(String, Configuration, Micros)| {
+            let predicted = predictor.time((&family, configuration), &held_out.problem, &device);
+            (predicted.time.0 / time.0).ln().abs()
+        };
+        held_out.times.iter().map(error).sum::<f64>() / held_out.times.len() as f64
+    };
+    let refined = error(base.refined(&device, all, &templates, &few));
+    let fresh = error(LearnedModel::learn(&device, all, &templates, &few));
+    let transferred = error(base.clone());
+    assert!(
+        refined < 0.8 * fresh && refined < 0.5 * transferred,
+        "{refined} {fresh} {transferred}"
+    );
+    // What nothing was measured of stays.
+    assert!(base.refined(&device, all, &templates, &[]) == base);
 }
 
 #[test]
 fn kernels_are_predicted_together_as_one_by_one_and_by_the_places_of_their_values() {
     let (family, device) = (family(), Device::h200());
-    let predictor = predictor(learned(&family), &family);
+    let predictor = predictor(LEARNED.clone(), &family);
     let problem = problem(640, 512, 3000);
     let own = predictor.family(&family, &problem, &device).unwrap();
     let space = LegalSpace::of(&family, &problem, &device).unwrap();
