@@ -91,7 +91,7 @@ fn run(arguments: &LearnArguments, console: Console) -> Result<(Value, ExitCode)
     }
     let measured = measured.problems;
     let base = arguments.base.as_deref().map(request::learned_model).transpose()?;
-    let base = base.map_or_else(LearnedModel::default, |base| base.transferred_to(&device));
+    let base = base.map_or_else(LearnedModel::default, |base| base.as_base_for(&device));
     let mut model = base.refined(&device, &families, &templates, &measured);
     if model.families.is_empty() && !arguments.journals.is_empty() {
         return Err(Failure::Work(format!(

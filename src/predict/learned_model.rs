@@ -30,7 +30,7 @@ static BUILT_IN: [&str; 2] = [
 
 /// How much larger the error is on another device: with the model of an H200, nine in ten times of an H100 were within 15 %
 /// (`pipelined`) and 31 % (`skinny`), where 17 and 19 % are expected on the H200.
-const TRANSFERRED_ERROR: f64 = 1.7;
+const BASE_ERROR: f64 = 1.7;
 
 /// Learned models of a device's kernels.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -109,7 +109,7 @@ struct VersionHeader {
 
 impl LearnedModel {
     /// The model that ships with the program for a device; else that of another one of its compute capability
-    /// ([`Self::transferred_to`]), else an empty one. The cpu device has that of the GPU whose times it models.
+    /// ([`Self::as_base_for`]), else an empty one. The cpu device has that of the GPU whose times it models.
     ///
     /// # Errors
     /// [`LearnedModelError`]: never, as a test reads the files.
@@ -121,16 +121,16 @@ impl LearnedModel {
             return Ok(Self::default());
         };
         let learned = Self::parse(BUILT_IN[place])?;
-        Ok(if own.is_some() { learned } else { learned.transferred_to(device) })
+        Ok(if own.is_some() { learned } else { learned.as_base_for(device) })
     }
 
-    /// The model as that of another device of the same compute capability: what the analytic model is off by is much the
-    /// same there. Without forecasts of the library's time.
+    /// The model as the base of another device's: what the analytic model is off by is much the same on devices of one
+    /// compute capability. Without forecasts of the library's time. Of the device itself, the model as it is.
     #[must_use]
-    pub fn transferred_to(mut self, device: &Device) -> Self {
+    pub fn as_base_for(mut self, device: &Device) -> Self {
         if self.device != device.name {
             let models = self.families.values_mut().flatten();
-            models.for_each(|model| model.error_percent *= TRANSFERRED_ERROR);
+            models.for_each(|model| model.error_percent *= BASE_ERROR);
             device.name.clone_into(&mut self.device);
             self.libraries.clear();
         }

@@ -210,7 +210,7 @@ fn a_model_of_another_device_and_few_problems_are_better_than_either() {
     let (family, templates) = (family(), Templates::built_in().unwrap());
     let device = Device { name: "NVIDIA GH200".to_owned(), ..Device::h200() };
     let all = std::slice::from_ref(&family);
-    let base = LEARNED.clone().transferred_to(&device);
+    let base = LEARNED.clone().as_base_for(&device);
     let slower = |problem| {
         let mut own = measured(&family, problem);
         own.times.iter_mut().for_each(|(.., time)| time.0 *= 1.3);
@@ -228,11 +228,8 @@ fn a_model_of_another_device_and_few_problems_are_better_than_either() {
     };
     let refined = error(base.refined(&device, all, &templates, &few));
     let fresh = error(LearnedModel::learn(&device, all, &templates, &few));
-    let transferred = error(base.clone());
-    assert!(
-        refined < 0.8 * fresh && refined < 0.5 * transferred,
-        "{refined} {fresh} {transferred}"
-    );
+    let alone = error(base.clone());
+    assert!(refined < 0.8 * fresh && refined < 0.5 * alone, "{refined} {fresh} {alone}");
     // What nothing was measured of stays.
     assert!(base.refined(&device, all, &templates, &[]) == base);
 }
