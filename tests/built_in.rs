@@ -142,6 +142,48 @@ fn files_come_first_and_a_named_one_stands_alone() {
     assert!(unknown.out.contains("\"source\": \"learned\""), "{}", unknown.out);
 }
 
+#[test]
+fn a_gpu_without_a_model_is_answered_by_that_of_another_and_told_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let of_another = |capability: &str| {
+        let text = first_record().replace("name = \"NVIDIA H200\"", "name = \"NVIDIA GH200\"");
+        text.replace(
+            "compute_capability = \"9.0\"",
+            &format!("compute_capability = \"{capability}\""),
+        )
+    };
+    for (capability, source) in [("9.0", "learned"), ("8.9", "default")] {
+        fs::write(folder.path().join("other.toml"), of_another(capability)).unwrap();
+        let said = said(folder.path(), "lookup 960x1100x2048 --db other.toml --json");
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        let document: Value = serde_json::from_str(&said.out).unwrap();
+        assert_eq!(document["source"], source, "{document}");
+        let note = "no learned model of NVIDIA GH200: times are predicted by that of another GPU";
+        assert_eq!(said.err.contains(note), source == "learned", "{}", said.err);
+    }
+}
+
+#[test]
+fn an_artifact_chooses_by_the_model_beside_its_database() {
+    let folder = tempfile::tempdir().unwrap();
+    let renamed = |text: String| text.replace("NVIDIA H200\"", "NVIDIA GH200\"");
+    fs::write(folder.path().join("other.toml"), renamed(first_record())).unwrap();
+    let model = renamed(fs::read_to_string("results/nvidia-h200.model.json").unwrap());
+    let export =
+        "export --format c --only-tuned --with-library --db other.toml --changed-templates -o";
+    let exported = |out: &str| {
+        let said = said(folder.path(), &format!("{export} {out}"));
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        let source = fs::read_to_string(folder.path().join(out).join("gemm_tuned.c")).unwrap();
+        (said.err.contains("no learned model of NVIDIA GH200"), source)
+    };
+    let (is_noted, without) = exported("without");
+    assert!(is_noted);
+    fs::write(folder.path().join("other.model.json"), model).unwrap();
+    let (is_noted, with) = exported("with");
+    assert!(!is_noted && with != without);
+}
+
 /// Who tries the program without a GPU first has a modelled record in `results/`.
 #[test]
 fn a_modelled_record_hides_no_measured_one() {

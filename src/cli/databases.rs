@@ -115,18 +115,29 @@ pub(super) fn predictor<'p>(
     (families, templates): (&[Family], &Templates),
     console: Console,
 ) -> Result<Predictor, Failure> {
-    Ok(noted(learned_model(databases, device)?, (families, templates), console))
+    Ok(noted(learned_model(databases, device, console)?, (families, templates), console))
 }
 
-/// The learned model of a device: that of the file beside a database, else the built-in one.
+/// The learned model of a device: that of the file beside a database, else the built-in one. Notes where that is another
+/// device's.
 pub(super) fn learned_model<'p>(
     databases: impl IntoIterator<Item = &'p Path>,
     device: &Device,
+    console: Console,
 ) -> Result<LearnedModel, Failure> {
-    match learned_model_beside(databases, device)? {
-        Some(learned) => Ok(learned),
-        None => LearnedModel::built_in(device).map_err(Failure::work),
+    if let Some(learned) = learned_model_beside(databases, device)? {
+        return Ok(learned);
     }
+    let learned = LearnedModel::built_in(device).map_err(Failure::work)?;
+    let is_known = Device::known().iter().any(|known| known.name == device.gpu_name());
+    if !is_known && !learned.families.is_empty() {
+        console.note(&format!(
+            "no learned model of {}: times are predicted by that of another GPU of compute capability {}; `gemm-tune \
+             cover` learns its own",
+            device.name, device.compute_capability
+        ));
+    }
+    Ok(learned)
 }
 
 /// The learned model of a device in the file beside a database, the first that has one.

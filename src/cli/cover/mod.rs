@@ -114,7 +114,7 @@ fn run(arguments: &CoverArguments, console: Console) -> Result<(Value, ExitCode)
     let learned = if arguments.uninformed {
         databases::learned_model_beside(beside, &device)?.unwrap_or_default()
     } else {
-        databases::learned_model(beside, &device)?
+        databases::learned_model(beside, &device, console)?
     };
     let predictor = databases::noted(learned.clone(), (&families, &templates), console);
     let compiler = workshop.compiler(&machine, console)?;

@@ -1,7 +1,7 @@
 //! What other programs run: kernels chosen, compiled and put into a folder.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -27,11 +27,12 @@ use crate::model::{ComputeCapability, Device};
 use crate::predict::{LibraryChoice, LibraryModel};
 use crate::report::mapped::counted;
 
-/// The files of a format. `records` were chosen; `all` are known besides.
+/// The files of a format. `records` were chosen; `all` are those of the databases, whose files may have learned models
+/// beside them.
 pub(super) fn export(
     arguments: &ExportArguments,
     records: &[&Record],
-    all: &[&Record],
+    (all, databases): (&[&Record], &[PathBuf]),
     console: Console,
 ) -> Result<Exported, Failure> {
     let regime = request::regime(&arguments.cache_policy, &arguments.power)?;
@@ -50,7 +51,9 @@ pub(super) fn export(
         device: &device,
         others: &others,
     };
-    let predictor = || databases::predictor([], &device, (&families[..], &templates), console);
+    let beside = || databases.iter().map(PathBuf::as_path);
+    let predictor =
+        || databases::predictor(beside(), &device, (&families[..], &templates), console);
     let lookup = || -> Result<Lookup, Failure> {
         let lookup = Lookup::new(all.iter().copied(), &families, &templates, &device, regime);
         Ok(lookup.with_predictor(predictor()?))

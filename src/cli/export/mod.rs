@@ -127,7 +127,7 @@ fn of_databases(
     }
     let own = match arguments.format {
         ExportFormat::Bundle | ExportFormat::C | ExportFormat::Python | ExportFormat::Rust => {
-            artifact::export(arguments, &records, &all, console)?
+            artifact::export(arguments, &records, (&all, &files), console)?
         }
         format => from_records(format, &records, &arguments.out)?,
     };
