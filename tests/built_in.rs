@@ -47,6 +47,12 @@ fn each_known_device_has_its_committed_database() {
         assert!(built_in.records().len() > 100 && built_in.faults().is_empty());
         assert!(built_in.records().iter().all(|record| record.is_of(&device)), "{device:?}");
         assert!(Database::is_built_in_for(&device));
+        let recorded = Device::try_from(&built_in.records()[0].device).unwrap();
+        let properties = |own: &Device| (own.sms, own.l2_bytes, own.max_sm_clock_mhz);
+        assert_eq!(properties(&recorded), properties(&device), "{}", device.name);
+        // Drivers keep different shares of the memory.
+        let memory = recorded.memory_bytes as f64 / device.memory_bytes as f64;
+        assert!((memory - 1.0).abs() < 0.01, "{}: {memory}", device.name);
     }
     let other = Device { name: "NVIDIA B200".to_owned(), ..Device::h200() };
     assert!(!Database::is_built_in_for(&other));

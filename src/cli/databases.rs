@@ -60,12 +60,6 @@ pub(super) fn built_in(device: &Device) -> Result<Database, Failure> {
     Database::built_in(device).map_err(Failure::work)
 }
 
-/// The known GPU of that name, else the first known one.
-pub(super) fn known_device(name: Option<&str>) -> Device {
-    let is_meant = |device: &Device| name.is_some_and(|name| is_named(device, name));
-    Device::known().into_iter().find(is_meant).unwrap_or_else(Device::h200)
-}
-
 /// Notes that what follows is of the built-in database.
 pub(super) fn note_built_in(console: Console) {
     console.note(&format!("source: {BUILT_IN}"));

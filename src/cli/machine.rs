@@ -10,7 +10,7 @@ use super::arguments::{CommonArguments, DeviceArguments};
 use super::console::Console;
 use super::environment::{cache_folder, compile_children, network, search_paths, worker_command};
 use super::failure::Failure;
-use super::{databases, request};
+use super::request;
 use crate::compile::cache::DEFAULT_MAX_BYTES;
 use crate::compile::libraries::programs;
 use crate::compile::{
@@ -47,6 +47,12 @@ impl DeviceArguments {
 /// Whether a word names a device: its name or a part of it, ignoring case.
 pub(super) fn is_named(device: &Device, word: &str) -> bool {
     !word.is_empty() && device.name.to_lowercase().contains(&word.to_lowercase())
+}
+
+/// The known GPU of that name, else the first known one.
+pub(super) fn known_device(name: Option<&str>) -> Device {
+    let is_meant = |device: &Device| name.is_some_and(|name| is_named(device, name));
+    Device::known().into_iter().find(is_meant).unwrap_or_else(Device::h200)
 }
 
 impl FromStr for Wish {
@@ -209,10 +215,10 @@ impl Workshop {
     /// The GPU whose built-in records are meant: that of the name, else the one in this machine, else the first known one.
     pub(super) fn assumed_device(&self, name: Option<&str>) -> Result<Device, Failure> {
         if name.is_some() {
-            return Ok(databases::known_device(name));
+            return Ok(known_device(name));
         }
         let worker = self.worker(0)?;
-        Ok(worker.map_or_else(|_| databases::known_device(None), |own| own.device().clone()))
+        Ok(worker.map_or_else(|_| known_device(None), |own| own.device().clone()))
     }
 
     /// The compiler for a machine: to cubins for a GPU; to PTX for the host, assembled too for its register counts.

@@ -143,7 +143,7 @@ impl Device {
         Self {
             name: H100.to_owned(),
             l2_bytes: 50 << 20,
-            memory_bytes: 84_942_979_072,
+            memory_bytes: 85_017_493_504,
             ..Self::h200()
         }
     }

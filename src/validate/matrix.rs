@@ -1,5 +1,5 @@
-//! PitchedRows of elements in the memory of the cpu device, which need not lie one after the other. Elements are counted as if they
-//! did.
+//! Rows of elements in the memory of the cpu device, which need not lie one after the other. Elements are counted as if
+//! they did.
 
 use rayon::prelude::*;
 

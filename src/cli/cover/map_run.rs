@@ -38,9 +38,8 @@ pub(super) struct MapRun<'a> {
     pub(super) times: &'a [PathBuf],
     pub(super) journals: PathBuf,
     pub(super) predictor: Arc<Predictor>,
-    /// What every training begins with, and what is known now.
+    /// What is known at the start, and every training begins with.
     pub(super) base: LearnedModel,
-    pub(super) learned: LearnedModel,
     pub(super) compiler: Arc<dyn Compile>,
     pub(super) nvrtc: String,
     pub(super) threads: CompileThreads,
@@ -115,9 +114,8 @@ impl Mapper for MapRun<'_> {
     fn train(&mut self) -> Result<(), Failure> {
         let measured = self.measured()?;
         let known = (self.families.as_slice(), &self.templates);
-        self.learned = self.base.refined(&self.device, known.0, known.1, &measured.problems);
-        self.write_model()?;
-        let learned = self.learned.clone();
+        let learned = self.base.refined(&self.device, known.0, known.1, &measured.problems);
+        self.write_model(&learned)?;
         self.predictor = Arc::new(databases::noted(learned, known, self.console));
         Ok(())
     }
@@ -176,11 +174,11 @@ impl MapRun<'_> {
         Ok(measured)
     }
 
-    fn write_model(&self) -> Result<(), Failure> {
-        if self.learned.families.is_empty() {
+    fn write_model(&self, learned: &LearnedModel) -> Result<(), Failure> {
+        if learned.families.is_empty() {
             return Ok(());
         }
-        let text = self.learned.text().map_err(Failure::work)?;
+        let text = learned.text().map_err(Failure::work)?;
         write(&self.database.with_extension("model.json"), text.as_bytes())
     }
 }

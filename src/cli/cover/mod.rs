@@ -22,7 +22,7 @@ use super::output::finish;
 use super::{databases, interrupt, request};
 use crate::compile::CompileThreads;
 use crate::database::WritableDatabase;
-use crate::predict::{DrawLimits, LearnedModel};
+use crate::predict::DrawLimits;
 use crate::report::mapped;
 use crate::session::cover::{CoverLog, MapGoal, cover};
 use crate::space::Family;
@@ -127,12 +127,6 @@ fn run(arguments: &CoverArguments, console: Console) -> Result<(Value, ExitCode)
     if !steps.is_empty() {
         console.note(&format!("going on after {}", mapped::counted(steps.len(), "problem")));
     }
-    // A map that goes on learns again of all that it measured.
-    let base = match (steps.is_empty(), arguments.uninformed) {
-        (true, _) => learned.clone(),
-        (false, true) => LearnedModel::default(),
-        (false, false) => LearnedModel::built_in(&device).map_err(Failure::work)?,
-    };
     let stop = interrupt::listen()?;
     let begun = Instant::now();
     let mut map = MapRun {
@@ -146,8 +140,7 @@ fn run(arguments: &CoverArguments, console: Console) -> Result<(Value, ExitCode)
         database: database.clone(),
         times: &arguments.times,
         predictor: Arc::new(predictor),
-        base,
-        learned,
+        base: learned,
         compiler: Arc::new(compiler),
         nvrtc: format!("{major}.{minor}"),
         threads: CompileThreads::new(jobs).map_err(Failure::work)?,

@@ -10,6 +10,7 @@ use crate::cli::arguments::{OutputArguments, SelectionArguments};
 use crate::cli::console::Console;
 use crate::cli::databases;
 use crate::cli::failure::Failure;
+use crate::cli::machine::known_device;
 use crate::database::{BUILT_IN, Database, Record, RecordFilter};
 use crate::model::Shape;
 use crate::report::records::{self, LocatedRecord};
@@ -61,7 +62,7 @@ pub(super) fn list(
     console: Console,
 ) -> Result<impl Serialize + use<>, Failure> {
     let selection = arguments.selection.selection()?;
-    let device = || Ok(databases::known_device(selection.device_name.as_deref()));
+    let device = || Ok(known_device(selection.device_name.as_deref()));
     let (files, databases) = databases::load_or_built_in(&arguments.db, |_| true, device, console)?;
     let listing = Listing { files, databases, selection };
     let found = listing.records();
@@ -84,7 +85,7 @@ pub(super) fn show(arguments: &ShowArguments, console: Console) -> Result<Value,
              digits, as `gemm-tune db list` shows them"
         )));
     }
-    let device = databases::known_device(None);
+    let device = known_device(None);
     let (mut files, mut databases) =
         databases::load_or_built_in(&arguments.db, |_| true, || Ok(device.clone()), console)?;
     let key = what.to_lowercase();

@@ -1,6 +1,6 @@
 //! What other programs run: kernels chosen, compiled and put into a folder.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -37,11 +37,7 @@ pub(super) fn export(
 ) -> Result<Exported, Failure> {
     let regime = request::regime(&arguments.cache_policy, &arguments.power)?;
     let (families, templates) = request::all_families(&arguments.folders)?;
-    let here = Workshop::new(&arguments.common)?.assumed_device(None)?;
-    let device = match records.iter().any(|record| record.is_of(&here)) {
-        true => here,
-        false => databases::device(records, None)?,
-    };
+    let device = device(arguments, records)?;
     let architectures = architectures(arguments, &device)?;
     let others = others(&architectures, &device);
     let source = ExportSource {
@@ -108,6 +104,18 @@ pub(super) fn export(
     };
     let artifact = Artifact { device, kernels, tree, libraries };
     Ok(written(arguments, &artifact, &architectures, (of_set, left_out)))
+}
+
+/// The device of the records; of several, that of this machine, where it is among them.
+fn device(arguments: &ExportArguments, records: &[&Record]) -> Result<Device, Failure> {
+    let names: BTreeSet<&str> = records.iter().map(|record| record.device.name.as_str()).collect();
+    if names.len() > 1 {
+        let here = Workshop::new(&arguments.common)?.assumed_device(None)?;
+        if names.contains(here.name.as_str()) {
+            return Ok(here);
+        }
+    }
+    databases::device(records, None)
 }
 
 /// The architectures to compile for.
