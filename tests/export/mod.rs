@@ -23,6 +23,7 @@ mod libraries;
 mod packed;
 pub(crate) mod rig;
 mod runtime;
+mod surfaces;
 
 const PLAY: &str = r#"
 import json, sys, kernel_tuner
