@@ -13,6 +13,7 @@ module needs the NVIDIA driver, the library beside it (libgemm_tuned.so), and no
 """
 
 import ctypes
+import functools
 import importlib
 import operator
 import os
@@ -282,27 +283,59 @@ def _cupy():
     """The same for CuPy arrays."""
     import cupy
 
-    def described(array):
-        size = array.itemsize
-        if any(stride % size for stride in array.strides):
+    current_device, array_of = cupy.cuda.runtime.getDevice, cupy.ndarray
+    current_stream = cupy.cuda.get_current_stream
+    # Strides in elements by those in bytes and the dtype. A name of a dtype takes 4 us, so that numbers and dtypes are
+    # kept, too.
+    strides_of, numbers, dtypes = {}, {}, {}
+
+    def in_elements(strides, dtype):
+        size = dtype.itemsize
+        if any(stride % size for stride in strides):
             raise GemmTunedError("elements of an array are not whole elements apart: make a copy that is "
                                  "contiguous")
-        strides = tuple(stride // size for stride in array.strides)
-        return array.device.id, array.dtype, array.shape, strides
+        if len(strides_of) >= MAX_CALLS:
+            strides_of.clear()
+        found = strides_of[strides, dtype] = tuple(stride // size for stride in strides)
+        return found
+
+    def described(array):
+        strides, dtype = array.strides, array.dtype
+        elements = strides_of.get((strides, dtype))
+        return array.data.device_id, dtype, array.shape, in_elements(strides, dtype) if elements is None else elements
 
     def address(array):
         return array.data.ptr
 
+    def number_of(dtype):
+        number = numbers[dtype] = ARRAY_DTYPES[str(dtype)]
+        return number
+
+    def dtype_of(number):
+        if number == BF16:
+            # numpy knows the name from then on.
+            importlib.import_module("ml_dtypes")
+        dtype = dtypes[number] = cupy.dtype(ARRAY_NAMES[number])
+        return dtype
+
+    def on_device(device, shape, dtype):
+        if current_device() == device:
+            return array_of(shape, dtype)
+        with cupy.cuda.Device(device):
+            return array_of(shape, dtype)
+
     def empty(like, shape, dtype):
-        with like.device:
-            return cupy.empty(shape, like.dtype if ARRAY_DTYPES[str(like.dtype)] == dtype else ARRAY_NAMES[dtype])
+        own = like.dtype
+        number = numbers.get(own)
+        if (number_of(own) if number is None else number) != dtype:
+            own = dtypes.get(dtype) or dtype_of(dtype)
+        return on_device(like.data.device_id, shape, own)
 
     def workspace(count, device):
-        with cupy.cuda.Device(device):
-            return cupy.empty(count, cupy.uint8)
+        return on_device(device, (count,), cupy.uint8)
 
     def stream(device):
-        return cupy.cuda.get_current_stream(device).ptr
+        return current_stream(device).ptr
 
     return described, address, empty, workspace, stream, cupy.cuda.memory.OutOfMemoryError
 
@@ -518,24 +551,30 @@ def _scalar(value, dtype, name):
     return ctypes.c_int(whole)
 
 
+@functools.lru_cache(maxsize=MAX_CALLS)
+def _needed(epilogue):
+    """The arguments that an epilogue has operands in."""
+    return frozenset(OPERANDS[word.strip()] for word in epilogue.split(",") if word.strip() in OPERANDS)
+
+
 def _others(epilogue, given, c, beta):
     """The arrays besides a, b and out that a call has, by their names."""
-    words = [word.strip() for word in epilogue.split(",")] if epilogue else []
-    needed = {OPERANDS[word] for word in words if word in OPERANDS}
-    for name, array in given.items():
-        if (array is None) == (name in needed):
-            raise GemmTunedError(f"the epilogue `{epilogue}` needs `{name}`: pass that array" if array is None else
-                                 f"`{name}` is no operand of the epilogue `{epilogue}`: name its operation there")
+    needed, found = _needed(epilogue or ""), {name: array for name, array in given.items() if array is not None}
+    if found.keys() != needed:
+        name = next(name for name in given if (name in found) != (name in needed))
+        raise GemmTunedError(f"the epilogue `{epilogue}` needs `{name}`: pass that array" if name in needed else
+                             f"`{name}` is no operand of the epilogue `{epilogue}`: name its operation there")
     if c is not None and beta == 0:
         raise GemmTunedError("c is multiplied by beta, which is 0: give a beta")
-    return {name: array for name, array in (("c", c), *given.items()) if array is not None}
+    return found if c is None else {"c": c, **found}
 
 
 def _check_packages(adapter, arrays):
     """Refuses arrays of several packages."""
-    if any((_adapters.get(type(one)) or _adapter(one)) is not adapter for one in arrays):
-        kinds = [type(one).__name__ for one in arrays]
-        raise GemmTunedError(f"the operands are {', '.join(kinds)}: give arrays of one package")
+    for array in arrays:
+        if (_adapters.get(type(array)) or _adapter(array)) is not adapter:
+            kinds = [type(one).__name__ for one in arrays]
+            raise GemmTunedError(f"the operands are {', '.join(kinds)}: give arrays of one package")
 
 
 def matmul(a, b, out=None, alpha=1, beta=0, *, c=None, out_dtype=None, compute=None, epilogue="", bias=None,
@@ -554,7 +593,7 @@ def matmul(a, b, out=None, alpha=1, beta=0, *, c=None, out_dtype=None, compute=N
     others = {} if is_plain else _others(epilogue, {
         "bias": bias, "row_scale": row_scale, "col_scale": col_scale, "residual": residual, "mul": mul}, c, beta)
     if type(b) is not type(a) or out is not None or others:
-        _check_packages(adapter, [one for one in (a, b, out, *others.values()) if one is not None])
+        _check_packages(adapter, (a, b, *others.values()) if out is None else (a, b, out, *others.values()))
     if alpha == 0 and tuple(a.shape)[-1:] == tuple(b.shape)[-2:-1]:
         # As in BLAS, a and b are not read.
         a, b = a[..., :0], b[..., :0, :]
@@ -566,7 +605,7 @@ def matmul(a, b, out=None, alpha=1, beta=0, *, c=None, out_dtype=None, compute=N
     else:
         of_out, out_at = described(out), address(out)
         low = a_at | b_at | out_at | ALIGNMENT
-    of_others = tuple((name, described(one)) for name, one in others.items()) if others else ()
+    of_others = tuple([(name, described(one)) for name, one in others.items()]) if others else ()
     key = described(a), described(b), of_out, low & -low, (out_dtype, compute, epilogue), of_others
     call = _calls.get(key) or prepared(adapter, key)
     if out is None:
