@@ -16,10 +16,11 @@ pub const TRACE_MODULE: (&str, &str) =
     ("gemm_tuned_trace.py", include_str!("artifact/gemm_tuned_trace.py"));
 
 /// The modules, which are the same for every export.
-const MODULES: [(&str, &str); 6] = [
+const MODULES: [(&str, &str); 7] = [
     ("gemm_tuned.py", include_str!("artifact/gemm_tuned.py")),
     ("gemm_tuned_torch.py", include_str!("artifact/gemm_tuned_torch.py")),
     ("gemm_tuned_products.py", include_str!("artifact/gemm_tuned_products.py")),
+    ("gemm_tuned_matmul.py", include_str!("artifact/gemm_tuned_matmul.py")),
     ("gemm_tuned_jax.py", include_str!("artifact/gemm_tuned_jax.py")),
     ("gemm_tuned_jax.cc", include_str!("artifact/gemm_tuned_jax.cc")),
     TRACE_MODULE,

@@ -2,8 +2,8 @@
 compiled and graphed calls are held against products in float64. Prints a line for each check; the exit code is 1 if
 one is wrong. Sections run in processes of their own, so that a fault of one leaves the others.
 
-    gpu.py FOLDER [SECTION...]          sections: forward, functions, backward, autocast, host, model; all without a
-                                        name
+    gpu.py FOLDER [SECTION...]          sections: forward, functions, matmul, backward, autocast, host, model; all
+                                        without a name
     gpu.py --stand-in FOLDER [...]      on the host without a library, to check this script (see host.py)
 """
 
@@ -205,6 +205,50 @@ def on_streams(a, weight, bias):
     return found
 
 
+def finished_ratio(name, result, a, b, out, scales=None, mul=None):
+    """The same for the operator matmul: of scaled products, and of those with silu,mul."""
+    assert result.dtype == DTYPES[out], f"the result is of {result.dtype}, not of {DTYPES[out]}"
+    assert not result.isnan().any(), "the result has a NaN"
+    x, y, unit = a.double(), b.double(), ROUNDOFF[out]
+    value, rate = x @ y, 2.0**-22 * a.shape[-1]**0.5 + (2.0**-10 if name == "tf32" else 0)
+    error = rate * (x.abs() @ y.abs())
+    if scales is not None:
+        value = value * scales["row_scale"].double()[:, None] * scales["col_scale"].double()
+        error = 2.0**-22 * value.abs()
+    if mul is not None:
+        # PyTorch may compute it, of the rounded value.
+        error = 1.2 * (error + 2 * unit * value.abs()) + 1e-6
+        value, error = functional.silu(value) * mul.double(), error * mul.double().abs()
+    # float16 has steps of 2^-24 near 0.
+    least = 2.0**-24 if out == "f16" else 1e-30
+    return float(((result.double() - value).abs() / (error + 2 * unit * value.abs() + least)).max())
+
+
+def matmul():
+    for way in WAYS:
+        for m, n, k, batch in SHAPES[:2] if way == "compiled" else SHAPES:
+            for name in TYPES:
+                set_type(name)
+                at = f"{name} {way} {m}x{n}x{k}"
+                a, b, weight, other = random(name, m, k), random(name, k, n), random(name, n, k), random(name, m, n)
+                gated = lambda a, b, mul: ops.matmul(a, b, mul=mul, epilogue="silu,mul")  # noqa: E731
+                for layout, right in (("nn", b), ("nt", weight.mT)):
+                    row(f"matmul {at} {layout} silu,mul", lambda: finished_ratio(
+                        name, by(way, gated, (a, right, other)), a, right, name, mul=other))
+                many = random(name, batch, m, k)
+                row(f"matmul {at} x{batch} silu,mul", lambda: finished_ratio(
+                    name, by(way, gated, (many, b, other)), many, b, name, mul=other))
+            a, b = random("f16", m, k), random("f16", n, k).mT
+            row(f"matmul f16 to f32 {way} {m}x{n}x{k}", lambda: finished_ratio(
+                "f16", by(way, lambda *two: ops.matmul(*two, out_dtype=torch.float32), (a, b)), a, b, "f32"))
+            a, b = random("i8", m, k), random("i8", n, k).mT
+            scales = {"row_scale": random("f32", m) / 64, "col_scale": random("f32", n) / 64}
+            scaled = lambda a, b, rows, columns: ops.matmul(  # noqa: E731
+                a, b, row_scale=rows, col_scale=columns, epilogue="row-scale,col-scale", out_dtype=torch.float16)
+            row(f"matmul i8 to f16 {way} {m}x{n}x{k} scales", lambda: finished_ratio(
+                "i8", by(way, scaled, (a, b, *scales.values())), a, b, "f16", scales))
+
+
 def backward():
     for name in TYPES:
         set_type(name)
@@ -338,7 +382,8 @@ def model():
             row(f"transformer {name} {way}", check)
 
 
-SECTIONS = {"forward": forward, "functions": functions, "backward": backward, "autocast": autocast, "host": host_time, "model": model}
+SECTIONS = {"forward": forward, "functions": functions, "matmul": matmul, "backward": backward, "autocast": autocast,
+            "host": host_time, "model": model}
 
 
 def main():

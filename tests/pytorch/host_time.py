@@ -47,9 +47,11 @@ def cases(dtype):
     own, theirs = (torch.nn.Linear(16, 16).to(dtype) for _ in range(2))
     own.__class__ = operators.TunedLinear
     by_torch, no_grad = lambda: torch.mm(a, b), torch.no_grad()
-    with_bias = lambda: functional.linear(a, b, bias)  # noqa: E731
+    with_bias, finish = lambda: functional.linear(a, b, bias), {"mul": b, "epilogue": "silu,mul"}  # noqa: E731
     return [
         ("gemm_tuned.matmul", lambda: gemm_tuned.matmul(a, b), None, by_torch, no_grad),
+        ("gemm_tuned.matmul, silu,mul", lambda: gemm_tuned.matmul(a, b, **finish), lambda: ops.matmul(a, b, **finish),
+         lambda: functional.silu(torch.mm(a, b)) * b, no_grad),
         ("mm", lambda: operators.mm(a, b), lambda: ops.mm(a, b), by_torch, no_grad),
         ("addmm", lambda: operators.addmm(bias, a, b), lambda: ops.addmm(bias, a, b), lambda: torch.addmm(bias, a, b),
          no_grad),
@@ -64,7 +66,7 @@ def cases(dtype):
 
 def main():
     library = stand_in.use(gemm_tuned, nothing())
-    library.epilogues = {"bias"}
+    library.epilogues = {"bias", "silu,mul"}
     operators.products.KERNEL_DEVICES.add("cpu")
     print(f"PyTorch {torch.__version__}: microseconds of a call")
     for dtype in (torch.float32, torch.bfloat16):
@@ -74,7 +76,7 @@ def main():
                 own(), own()
                 times = microseconds([own, theirs] if operator is None else [own, theirs, operator])
             own_us, their_us, *operator_us = times
-            row = f"{str(dtype)[6:]:9} {name:26} {own_us:7.1f}   PyTorch {their_us:6.1f}"
+            row = f"{str(dtype)[6:]:9} {name:27} {own_us:7.1f}   PyTorch {their_us:6.1f}"
             print(row + "".join(f"   operator {us:6.1f}" for us in operator_us), flush=True)
 
 

@@ -55,7 +55,7 @@ class Library:
         problem = self.module._Problem.from_address(reference)
         size, a, b, d, alpha, beta, c, bias, row_scale, col_scale, residual, mul = struct.unpack("12N", operands)
         wanted = self.wanted(problem)
-        assert size == len(operands) and place and count == WORKSPACE and not (c or row_scale or col_scale or mul)
+        assert size == len(operands) and place and count == WORKSPACE and not c
         assert a % problem.alignment == b % problem.alignment == d % 64 == 0, "addresses are less aligned"
         self.calls.append(wanted)
         batch, m, n, k = problem.batch, problem.m, problem.n, problem.k
@@ -67,14 +67,21 @@ class Library:
         # Rounded once, at the end.
         value = alpha * torch.matmul(of_a.double(), of_b.double()) + (beta * out.double() if beta else 0)
         words = wanted[0].split(",")
-        assert ("bias" in words) == bool(bias) and ("residual" in words) == bool(residual)
+        at = {"bias": bias, "row-scale": row_scale, "col-scale": col_scale, "residual": residual, "mul": mul}
+        assert all((word in words) == bool(at[word]) for word in at), (words, at)
         for word in filter(None, words):
-            if word == "bias":
-                value = value + self.array(bias, problem.dtype_d, (n,), (1,))
-            elif word == "residual":
-                value += self.matrix(residual, problem.dtype_d, batch, (m, n), False, problem.ldd, problem.stride_d)
-            else:
+            if word in ("bias", "col-scale"):
+                # Each product of a batch has its own.
+                dtype = self.module.F32 if word == "col-scale" else problem.dtype_d
+                operand = self.array(at[word], dtype, (batch, 1, n), (n, n, 1))
+            elif word == "row-scale":
+                operand = self.array(row_scale, self.module.F32, (batch, m, 1), (m, 1, 1))
+            elif word in at:
+                operand = self.matrix(at[word], problem.dtype_d, batch, (m, n), False, problem.ldd, problem.stride_d)
+            if word in ACTIVATIONS:
                 value = ACTIVATIONS[word](value)
+            else:
+                value = value + operand if word in ("bias", "residual") else value * operand
         out.copy_(value)
         return 0
 

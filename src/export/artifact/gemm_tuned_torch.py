@@ -3,14 +3,15 @@
     import gemm_tuned
     patch = gemm_tuned.patch_linear(model)     # nn.Linear modules use the kernels; patch.undo() reverts that
     d = gemm_tuned.linear(x, weight, bias, "gelu")            # also mm, addmm and bmm
-    import gemm_tuned_torch                    # registers torch.ops.gemm_tuned.mm, addmm, bmm and linear
+    import gemm_tuned_torch                    # registers torch.ops.gemm_tuned.mm, addmm, bmm, linear and matmul
 
 Call the functions rather than the operators: where nothing but the product is to be done, they leave PyTorch's
 dispatcher out, which takes most of the host time of a call.
 The operators work in eager mode, with autograd, autocast, torch.compile and in CUDA graphs. They take any strides: an
 operand of which neither rows nor columns are contiguous is copied, and a warning says so once. float32 is multiplied
 as tf32 where the settings of PyTorch allow that and the library has such kernels. An epilogue that the library has no
-kernel for is computed by PyTorch after the product.
+kernel for is computed by PyTorch after the product. `matmul` has all epilogues and dtypes of gemm_tuned.matmul; its
+gradients are defined for the epilogues of bias and residual.
 
 Where the library has no kernel, an operator raises GemmTunedError. With `fallback` it uses PyTorch, and a warning says
 so once; patched modules and backward products do this.
@@ -21,9 +22,10 @@ import math
 import torch
 
 if __package__:
-    from . import gemm_tuned, gemm_tuned_products as products
+    from . import gemm_tuned, gemm_tuned_matmul as general, gemm_tuned_products as products
 else:
     import gemm_tuned
+    import gemm_tuned_matmul as general
     import gemm_tuned_products as products
 
 if not hasattr(torch.library, "register_autograd"):
@@ -199,7 +201,11 @@ def _linear_backward(ctx, grad):
 
 # Registration -------------------------------------------------------------------------------------
 
-def _autocast(operator, device, key):
+def _cast_all(arguments, cast, dtype):
+    return [cast(one, dtype) for one in arguments]
+
+
+def _autocast(operator, device, key, cast_all):
     """An operator under autocast: its floating-point operands in the dtype of autocast."""
     keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key))
 
@@ -210,18 +216,18 @@ def _autocast(operator, device, key):
     def call(*arguments):
         dtype = torch.get_autocast_dtype(device)
         with torch._C._ExcludeDispatchKeyGuard(keys):
-            return operator(*(cast(one, dtype) for one in arguments))
+            return operator(*cast_all(arguments, cast, dtype))
 
     return call
 
 
-def _register(schema, implementation, fake, setup, backward):
+def _register(schema, implementation, fake, setup, backward, cast_all=_cast_all):
     name = schema.split("(")[0]
     _operators.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
     operator = getattr(torch.ops.gemm_tuned, name).default
     for device, (key, autocast_key) in DEVICES.items():
         _operators.impl(name, implementation, key)
-        _operators.impl(name, _autocast(operator, device, autocast_key), autocast_key)
+        _operators.impl(name, _autocast(operator, device, autocast_key, cast_all), autocast_key)
     torch.library.register_fake(f"gemm_tuned::{name}", fake, lib=_operators)
     torch.library.register_autograd(f"gemm_tuned::{name}", backward, setup_context=setup, lib=_operators)
 
@@ -232,6 +238,7 @@ _register("addmm(Tensor input, Tensor a, Tensor b, Scalar beta=1, Scalar alpha=1
           _addmm, _addmm_fake, _addmm_setup, _addmm_backward)
 _register("linear(Tensor input, Tensor weight, Tensor? bias=None, str activation=\"\", bool fallback=False) -> Tensor",
           _linear, _linear_fake, _linear_setup, _linear_backward)
+_register(general.SCHEMA, general.matmul, general.fake, general.setup, general.backward, general.autocast)
 
 
 # Functions ----------------------------------------------------------------------------------------

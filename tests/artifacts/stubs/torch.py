@@ -149,8 +149,8 @@ ops = types.SimpleNamespace(gemm_tuned=types.SimpleNamespace())
 class _Operator:
     """An operator, which runs its implementation for CUDA."""
 
-    def __call__(self, *arguments):
-        return self.implementation(*arguments)
+    def __call__(self, *arguments, **named):
+        return self.implementation(*arguments, **named)
 
     @property
     def default(self):

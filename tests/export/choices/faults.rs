@@ -46,23 +46,37 @@ fn operators_of_pytorch_launch_what_the_module_does() {
     assert_eq!(said, "right");
 }
 
-/// A Python with PyTorch, which is too large to be installed for a test.
+/// Pythons with PyTorch and with CuPy, which are too large to be installed for a test.
 const PYTORCH: &str = "GEMM_TUNE_TESTS_PYTORCH";
+const CUPY: &str = "GEMM_TUNE_TESTS_CUPY";
 
-#[test]
-fn operators_work_in_the_real_pytorch() {
-    let Some(python) = std::env::var_os(PYTORCH) else {
+/// Runs scripts with the modules by the Python that a variable names, where it names one.
+fn by_python_of(variable: &str, scripts: &[&str]) {
+    let Some(python) = std::env::var_os(variable) else {
         use std::io::Write as _;
-        let why = "skipped: no Python with PyTorch is named by";
-        return drop(writeln!(std::io::stderr(), "{why} {PYTORCH}"));
+        let why = "skipped: no Python with the package is named by";
+        return drop(writeln!(std::io::stderr(), "{why} {variable}"));
     };
-    for script in ["tests/pytorch/host.py", "tests/pytorch/functions.py"] {
+    for script in scripts {
         let output = std::process::Command::new(&python)
             .args(["-B", "-W", "ignore", script, "src/export/artifact"])
             .output()
             .unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        let said = [output.stdout, output.stderr].concat();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&said));
     }
+}
+
+#[test]
+fn operators_work_in_the_real_pytorch() {
+    let scripts =
+        ["tests/pytorch/host.py", "tests/pytorch/functions.py", "tests/pytorch/matmul.py"];
+    by_python_of(PYTORCH, &scripts);
+}
+
+#[test]
+fn arrays_of_the_real_cupy_are_read_as_they_lie() {
+    by_python_of(CUPY, &["tests/cupy/host_time.py"]);
 }
 
 #[test]
