@@ -12,6 +12,8 @@ static const char *const names[] = { "f32", "f16", "bf16", "i32", "i8" };
 static const size_t bytes_of[] = { 4, 2, 2, 4, 1 };
 /* Half a unit in the last place of a number, relative to it. */
 static const double roundoffs[] = { 1.0 / (1 << 24), 1.0 / (1 << 11), 1.0 / (1 << 8), 0, 0 };
+/* The step between the numbers next to 0, of which f16 has few. */
+static const double leasts[] = { 1e-30, 1.0 / (1 << 24), 1e-30, 1e-30, 1e-30 };
 
 static int type_named(const char *name)
 {

@@ -272,7 +272,7 @@ static double largest_error(const product *own)
         for (j = 0; j < n; j++) {
             double error = rate * sizes[r * n + j], value = finished(own, sums[r * n + j], &error, rows[r], j), ratio;
             ratio = fabs(element(own->host[D], p->dtype_d, rows[r] * n + j) - value);
-            ratio /= error + 2 * unit * fabs(value) + 1e-30;
+            ratio /= error + 2 * unit * fabs(value) + leasts[p->dtype_d];
             /* Also where it is no number. */
             if (!(ratio <= worst))
                 worst = isnan(ratio) ? INFINITY : ratio;

@@ -6,23 +6,28 @@ FOLDER is what `gemm-tune export --format python` wrote. SURFACE is `torch eager
 `torch graphed`, `cupy` or `jax`. Prints a row for each problem, as measure.c does.
 """
 
+import contextlib
+import ctypes
 import gc
 import math
-import statistics
+import os
+import subprocess
 import sys
-import time
+import tempfile
 
 import numpy
 import problems as lists
 from operands import Missing, largest_error, on_host, set_bytes, shapes
 
 SAMPLES, FIRST_LAUNCHES, MAX_LAUNCHES, MAX_SETS, MAX_LATE = 31, 3, 256, 256, 100
+# Most products of a function that is compiled.
+MAX_COMPILED = 64
 # Ranks of the samples in order that bound the median of SAMPLES with 95 %.
 LOW, HIGH = 9, 21
 # Launches of a sample take so long together, as in a final of the tuner.
 SAMPLE_US = 1000.0
-# Most bytes that are overwritten before a sample.
-MAX_FLUSHED = 1 << 31
+# Most bytes that are overwritten before a sample: for 2 ms on an H200.
+MAX_FLUSHED = 1 << 33
 ACTIVATIONS = ("relu", "gelu", "gelu-tanh", "silu")
 
 
@@ -31,15 +36,14 @@ ACTIVATIONS = ("relu", "gelu", "gelu-tanh", "silu")
 class Surface:
     """Arrays of a package, and the calls of a surface. Samples are taken between events."""
 
-    def sets_of(self, problem, launches):
-        """How many sets of operands launches rotate through: together more than twice the L2 cache."""
-        return min(MAX_SETS, 2 * self.l2_bytes // set_bytes(problem) + 1)
+    most_flushed, most_launches = MAX_FLUSHED, MAX_LAUNCHES
 
-    def sets(self, problem, launches):
-        """Sets of operands, which have the same numbers."""
+    def sets(self, problem):
+        """Sets of operands that launches rotate through: together more than twice the L2 cache. They have the same
+        numbers."""
         first = {name: self.array(value, shapes(problem)[name][1]) for name, value in on_host(problem).items()}
-        copies = (self.sets_of(problem, launches) - 1)
-        return [first, *({name: self.copied(value) for name, value in first.items()} for _ in range(copies))]
+        copies = range(min(MAX_SETS, 2 * self.l2_bytes // set_bytes(problem) + 1) - 1)
+        return [first, *({name: self.copied(value) for name, value in first.items()} for _ in copies)]
 
     def launcher(self, call, arguments, launches):
         """A function that queues so many products. As many results as sets are kept, so that results rotate too."""
@@ -49,7 +53,16 @@ class Surface:
             for turn in range(launches):
                 place = turn % len(arguments)
                 results[place] = call(*arguments[place])
+            return results
         return run
+
+    # What queues a few products, whose time says how many a sample has.
+    first_launcher = launcher
+
+    def own_operands(self, arguments, launches):
+        """Operands for each launch: a compiler computes a product of the same operands once."""
+        missing = range(launches - len(arguments))
+        return [*arguments[:launches], *(tuple(self.copied(one) for one in arguments[0]) for _ in missing)]
 
     def samples(self, run, launches, count):
         """Times of a product in order. Where the host is late, more is overwritten before the next sample; samples of a
@@ -61,24 +74,25 @@ class Surface:
                 taken.append(us / launches)
                 continue
             late += 1
-            self.flush_bytes = min(MAX_FLUSHED, 2 * self.flush_bytes)
+            self.flush_bytes = min(self.most_flushed, 2 * self.flush_bytes)
             if late > MAX_LATE:
                 raise Missing("the host is slower than the GPU")
         return sorted(taken)
 
     def timed(self, problem):
         """The times of a problem, and the largest error over its bound."""
-        sets = self.sets(problem, FIRST_LAUNCHES)
+        sets = self.sets(problem)
         with self.settings(problem):
             call, arguments = self.prepared(problem, sets)
-            d = call(*arguments[0])
+            self.flush_bytes = 2 * self.l2_bytes
+            first = self.samples(self.first_launcher(call, arguments, FIRST_LAUNCHES), FIRST_LAUNCHES, 3)[1]
+            launches = max(1, min(self.most_launches, math.ceil(SAMPLE_US / first)))
+            run = self.launcher(call, arguments, launches)
+            d = run()[0]
             self.wait()
             error = largest_error(problem, sets[0], d, self.host)
             del d
-            self.flush_bytes = 2 * self.l2_bytes
-            first = self.samples(self.launcher(call, arguments, FIRST_LAUNCHES), FIRST_LAUNCHES, 3)[1]
-            launches = max(1, min(MAX_LAUNCHES, math.ceil(SAMPLE_US / first)))
-            return self.samples(self.launcher(call, arguments, launches), launches, SAMPLES), error
+            return self.samples(run, launches, SAMPLES), error
 
 
 def options(problem):
@@ -95,6 +109,7 @@ class Torch(Surface):
         import torch
         import gemm_tuned_torch  # after torch, which it needs
         self.way, self.torch, self.module, self.functions = way, torch, gemm_tuned, gemm_tuned_torch
+        self.most_launches = MAX_COMPILED if way == "compiled" else MAX_LAUNCHES
         self.dtypes = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "i32": torch.int32,
                        "i8": torch.int8}
         self.open()
@@ -140,9 +155,10 @@ class Torch(Surface):
             if words[0] == "bias" and len(words) == 1 + bool(activation) and problem.layout == "nt":
                 linear = of.linear
                 return (lambda a, weight, bias: linear(a, weight, bias, activation)), ("a", "weight", "bias")
+        matmul, own = (self.module if of is self.functions else of).matmul, options(problem)
         if of is not self.functions:
-            raise Missing("no such operator")
-        matmul, own = self.module.matmul, options(problem)
+            # Operators take tf32 where the settings of PyTorch allow it.
+            own.pop("compute", None)
         if problem.out != problem.usual_out:
             own["out_dtype"] = self.dtypes[problem.out]
         names = tuple(name for name in shapes(problem) if name not in ("a", "b"))
@@ -150,9 +166,6 @@ class Torch(Surface):
 
     def prepared(self, problem, sets):
         call, names = self.call_of(problem)
-        if self.way == "compiled":
-            self.torch._dynamo.reset()
-            call = self.torch.compile(call, fullgraph=True, dynamic=False)
         arguments = []
         for one in sets:
             a = one["a"].mT if problem.layout[0] == "t" else one["a"]
@@ -162,6 +175,13 @@ class Torch(Surface):
         return call, arguments
 
     def launcher(self, call, arguments, launches):
+        if self.way == "compiled":
+            # One function has all products of a sample: a call takes the host 100 us.
+            self.torch._dynamo.reset()
+            chain = self.torch.compile(lambda sets: [call(*one) for one in sets], fullgraph=True, dynamic=False)
+            sets = self.own_operands(arguments, launches)
+            chain(sets)
+            return lambda: chain(sets)
         run = super().launcher(call, arguments, launches)
         if self.way != "graphed":
             return run
@@ -172,8 +192,12 @@ class Torch(Surface):
     def recorded(self, run):
         graph = self.torch.cuda.CUDAGraph()
         with self.torch.cuda.graph(graph, stream=self.stream):
-            run()
-        return graph.replay
+            results = run()
+
+        def replay():
+            graph.replay()
+            return results
+        return replay
 
     def sample(self, run):
         self.flushed[:self.flush_bytes].fill_(0x5A)
@@ -242,23 +266,41 @@ class Cupy(Surface):
 
 
 class Jax(Surface):
-    """JAX has no events. A sample is the time of a chain of products by the wall clock without that of a shorter one.
-    Chains begin while the device overwrites memory, so that the host's time to start them is in neither."""
+    """A sample is a jitted function with all its products. Calls of jax_events.cc before and after it record events on the
+    stream of XLA. Each function has a result of the one before as an operand, so that the device has them in this order."""
 
-    SHORT, FLUSHED = 2, 1 << 30
+    FLUSHED, L2_BYTES = 1 << 30, 1 << 26
+    # Each GiB is overwritten by a call of its own, which takes the GPU longer than the host.
+    most_flushed, most_launches = 1 << 34, MAX_COMPILED
 
     def __init__(self):
         import gemm_tuned_jax
         import jax
-        from jax import numpy as jnp
-        self.jax, self.jnp, self.module = jax, jnp, gemm_tuned_jax
-        self.dtypes = {"f32": jnp.float32, "f16": jnp.float16, "bf16": jnp.bfloat16, "i8": jnp.int8}
-        self.flush = jax.jit(lambda value: jnp.full(self.FLUSHED, value, jnp.uint8))
+        self.use(jax, gemm_tuned_jax)
         if jax.default_backend() != "gpu":
             raise Missing("JAX finds no GPU")
+        self.events = self.built(tempfile.mkdtemp())
 
-    def sets_of(self, problem, launches):
-        return launches + self.SHORT
+    def use(self, jax, module):
+        from jax import numpy as jnp
+        self.jax, self.jnp, self.module, self.l2_bytes = jax, jnp, module, self.L2_BYTES
+        self.dtypes = {"f32": jnp.float32, "f16": jnp.float16, "bf16": jnp.bfloat16, "i8": jnp.int8}
+        self.overwrite = jax.jit(lambda value: jnp.full(self.FLUSHED, value, jnp.uint8))
+        token = jax.ShapeDtypeStruct((1,), jnp.uint8)
+        self.begin, self.end = (
+            jax.jit(lambda after, is_last=is_last: jax.ffi.ffi_call("surfaces_record", token, has_side_effect=True)(
+                after, is_last=numpy.int64(is_last))) for is_last in (0, 1))
+
+    def built(self, folder):
+        """Compiles the calls that record events, and makes them known to XLA."""
+        source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jax_events.cc")
+        library = os.path.join(folder, "libjax_events.so")
+        words = [os.environ.get("CXX", "c++"), "-std=c++17", "-O1", "-shared", "-fPIC", "-isystem", self.jax.ffi.include_dir(), source]
+        subprocess.run([*words, "-o", library, "-ldl"], check=True)
+        events = ctypes.CDLL(library)
+        events.surfaces_us.restype = ctypes.c_double
+        self.jax.ffi.register_ffi_target("surfaces_record", self.jax.ffi.pycapsule(events.surfaces_record), platform="CUDA")
+        return events
 
     def array(self, value, kind):
         return self.jnp.asarray(value).astype(self.dtypes[kind])
@@ -269,39 +311,39 @@ class Jax(Surface):
     def host(self, array):
         return numpy.asarray(array).astype(numpy.float64)
 
-    def wall_us(self, chain, sets):
-        start = time.perf_counter()
-        overwritten = self.flush(numpy.uint8(0x5A))
-        results = chain(sets)
-        self.jax.block_until_ready(results)
-        us = (time.perf_counter() - start) * 1e6
-        del overwritten, results
-        return us
+    def wait(self):
+        pass
 
-    def differences(self, product, sets, count):
-        """Times of a product in order. All sets differ: XLA computes no product once for two."""
-        long = self.jax.jit(lambda sets: [product(**one) for one in sets])
-        short = self.jax.jit(lambda sets: [product(**one) for one in sets[:self.SHORT]])
-        for chain in (long, short, long, short):
-            self.wall_us(chain, sets)
-        pairs = [(self.wall_us(long, sets), self.wall_us(short, sets)) for _ in range(count)]
-        return sorted((one - other) / (len(sets) - self.SHORT) for one, other in pairs)
+    def settings(self, problem):
+        return contextlib.nullcontext()
 
-    def timed(self, problem):
+    def prepared(self, problem, sets):
         own = options(problem) | {"layout": problem.layout}
         if problem.out != problem.usual_out:
             own["out_dtype"] = self.dtypes[problem.out]
-        product = lambda **arrays: self.module.matmul(**arrays, **own)  # noqa: E731: a closure
-        sets = self.sets(problem, FIRST_LAUNCHES)
-        self.jax.block_until_ready(sets)
-        d = self.jax.jit(lambda one: product(**one))(sets[0])
-        error = largest_error(problem, sets[0], d, self.host)
-        first = statistics.median(self.differences(product, sets, 5))
-        launches = max(1, min(64, math.ceil(SAMPLE_US / max(first, 1))))
-        copies = range(launches + self.SHORT - len(sets))
-        sets += [{name: self.copied(one) for name, one in sets[0].items()} for _ in copies]
-        self.jax.block_until_ready(sets)
-        return self.differences(product, sets, SAMPLES), error
+        names = tuple(sets[0])
+        product = lambda *arrays: self.module.matmul(**dict(zip(names, arrays)), **own)  # noqa: E731: a closure
+        return product, [tuple(one.values()) for one in sets]
+
+    def launcher(self, call, arguments, launches):
+        # A token that nothing reads is an operand all the same.
+        chain = self.jax.jit(lambda token, sets: [call(*one) for one in sets], keep_unused=True)
+        sets = self.own_operands(arguments, launches)
+        run = lambda token=self.jnp.zeros(1, self.jnp.uint8): chain(token, sets)  # noqa: E731: a closure
+        self.jax.block_until_ready((sets, run()))
+        return run
+
+    first_launcher = launcher
+
+    def sample(self, run):
+        for _ in range(math.ceil(self.flush_bytes / self.FLUSHED)):
+            overwritten = self.overwrite(numpy.uint8(0x5A))
+        results = run(self.begin(overwritten))
+        self.jax.block_until_ready((self.end(results[-1]), results))
+        us = self.events.surfaces_us()
+        if us <= 0:
+            raise Missing("the events have no time")
+        return us, bool(self.events.surfaces_is_late())
 
 
 # Rows ---------------------------------------------------------------------------------------------

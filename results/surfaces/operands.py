@@ -8,6 +8,8 @@ import numpy
 ROWS = 8
 # Half a unit in the last place of a number, relative to it.
 ROUNDOFF = {"f32": 2.0**-24, "f16": 2.0**-11, "bf16": 2.0**-8, "i32": 0.0}
+# The step between the numbers next to 0, of which float16 has few.
+LEAST = {"f32": 1e-30, "f16": 2.0**-24, "bf16": 1e-30, "i32": 1e-30}
 BYTES = {"f32": 4, "f16": 2, "bf16": 2, "i32": 4, "i8": 1}
 
 
@@ -104,7 +106,7 @@ def largest_error(problem, operands, d, host):
         own = {name: host(one if name in ("bias", "col_scale") else one[rows])
                for name, one in operands.items() if name not in ("a", "b")}
         value, error = finished(problem, x @ y, rate * (abs(x) @ sizes), own)
-        ratio = abs(host(d[rows]) - value) / (error + 2 * ROUNDOFF[problem.out] * abs(value) + 1e-30)
+        ratio = abs(host(d[rows]) - value) / (error + 2 * ROUNDOFF[problem.out] * abs(value) + LEAST[problem.out])
         worst = math.inf if numpy.isnan(ratio).any() else max(worst, float(ratio.max()))
         if worst == math.inf:
             break

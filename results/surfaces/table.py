@@ -2,8 +2,9 @@
 
     table.py FOLDER PROBLEMS [CSV]
 
-Ratios are of a surface's time to the tuner's, which is the mean of what it measured before and after the surfaces. Ratios
-above 1.02 are marked. The exit code is 1 where a result is wrong: its error is beyond its bound.
+Ratios are of a surface's time to the tuner's, which is the mean of what it measured before and after the surfaces. A ratio
+above 1.02 is marked `!` where the whole interval of the time is above 1.02 times both of the tuner's times, and `?` elsewhere.
+The exit code is 1 where a result is wrong: its error is beyond its bound.
 """
 
 import csv
@@ -65,11 +66,11 @@ class Table:
     def __init__(self, folder, problems):
         before, after = (times_of_tuner(folder / f"tuner-{when}.json") for when in ("before", "after"))
         self.problems = problems
-        self.tuner, self.drift = {}, {}
+        self.tuner, self.slowest, self.drift = {}, {}, {}
         for problem in problems:
             times = [known[problem.name] for known in (before, after) if problem.name in known]
             if times:
-                self.tuner[problem.name] = statistics.fmean(times)
+                self.tuner[problem.name], self.slowest[problem.name] = statistics.fmean(times), max(times)
             if len(times) == 2:
                 self.drift[problem.name] = 100 * (times[1] / times[0] - 1)
         self.rows = {surface: rows_of(folder, surface) for surface in SURFACES}
@@ -82,13 +83,20 @@ class Table:
             return None
         return float(row["us"]) / self.tuner[name]
 
+    def mark(self, surface, name):
+        """Whether a surface is slow: `!`, or `?` where its interval and the tuner's two times do not say so. Else empty."""
+        ratio = self.ratio(surface, name)
+        if ratio is None or ratio <= SLOW:
+            return ""
+        return "!" if float(self.rows[surface][name]["low_us"]) > SLOW * self.slowest[name] else "?"
+
     def cell(self, surface, name):
         row, ratio = self.rows[surface].get(name), self.ratio(surface, name)
         if row is not None and is_wrong(row):
             return "WRONG"
         if ratio is None:
             return "-"
-        return f"{ratio:.3f}" + (" !" if ratio > SLOW else "")
+        return f"{ratio:.3f} {self.mark(surface, name)}".rstrip()
 
     def of_surface(self, surface):
         found = (self.ratio(surface, problem.name) for problem in self.problems)
@@ -124,8 +132,10 @@ class Table:
                     others.append(f"no time: {surface}: {problem.name}: {row['note']}")
                 elif row is not None and row["note"]:
                     others.append(f"note: {surface}: {problem.name}: {row['note']}")
-                if ratio is not None and ratio > SLOW:
-                    others.append(f"slow: {surface}: {problem.name}: {ratio:.3f} of the tuner's time, "
+                mark = self.mark(surface, problem.name)
+                if mark:
+                    word = "slow" if mark == "!" else "unsure"
+                    others.append(f"{word}: {surface}: {problem.name}: {ratio:.3f} of the tuner's time, "
                                   f"{row['low_us']} to {row['high_us']} us")
         others += [f"no time of the tuner: {one.name}" for one in self.problems if one.name not in self.tuner]
         return wrong + others, bool(wrong)

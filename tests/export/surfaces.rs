@@ -201,8 +201,15 @@ fn the_table_names_what_is_wrong_slow_or_missing() {
     assert!(text.contains("| tf32 f32 nt 64x48x32 bias | 100.00 | +2.02 | 1.010 |"), "{text}");
     assert!(text.contains("| geometric mean |  |  | 1.005 |"), "{text}");
 
-    // A slow one, one without a kernel, one that was ended, and one that did not run.
+    // A slow one, ones whose intervals reach what is not slow or whose tuner was as slow, one without a kernel, one that was
+    // ended, and one that did not run.
     write("c.csv", &(row("c", 0, "105.000,104,106,0.3,") + &row("c", 1, "200.0,199,201,0,")));
+    let wide = row("c++", 0, "105.000,102,108,0.3,") + &row("c++", 1, "206.0,203,207,0,");
+    write("c++.csv", &wide);
+    write(
+        "rust.csv",
+        &(row("rust", 0, "103.500,103.01,104,0.3,") + &row("rust", 1, "200.0,199,201,0,")),
+    );
     let without = row("torch operator", 1, ",,,,no such operator");
     write("torch-operator.csv", &(row("torch operator", 0, "101.0,100,102,0.3,") + &without));
     write("jax.csv", &row("jax", 0, "101.0,100,102,0.3,"));
@@ -212,8 +219,11 @@ fn the_table_names_what_is_wrong_slow_or_missing() {
     let (text, code) = table().unwrap();
     assert_eq!(code, Some(0), "{text}");
     for words in [
-        "| 1.050 ! | 1.010 |",
+        "| 1.050 ! | 1.050 ? | 1.035 ? | 1.010 |",
         "slow: c: tf32 f32 nt 64x48x32 bias: 1.050 of the tuner's time, 104 to 106 us",
+        "unsure: c++: tf32 f32 nt 64x48x32 bias: 1.050 of the tuner's time, 102 to 108 us",
+        "unsure: c++: i8 f16 nt 64x48x32 row-scale: 1.030 of the tuner's time, 203 to 207 us",
+        "unsure: rust: tf32 f32 nt 64x48x32 bias: 1.035 of the tuner's time, 103.01 to 104 us",
         "no time: torch operator: i8 f16 nt 64x48x32 row-scale: no such operator",
         "incomplete: jax: ended after 120 s\nmissing: jax: 1 of 2 problems, first i8",
         "incomplete: cupy: did not run\nmissing: cupy: 2 of 2 problems",

@@ -38,7 +38,7 @@ class OnHost(measure.Torch):
 
 
 host.on_host()
-host.library("bias", "bias,gelu", "residual", "silu", computes=("tf32",))
+host.library("bias", "bias,gelu", "residual", "silu,mul", "row-scale,col-scale", computes=("tf32",))
 problems = measure.lists.read(PROBLEMS)
 for way in ("eager", "operator", "compiled", "graphed"):
     surface = OnHost(way)
