@@ -135,7 +135,8 @@ def _as_kernels_read(a, b, given, shape):
         whole = (*shape[:-2], *extents.get(name, shape[-2:]))
         if not one.is_contiguous():
             products.say_copied(name, one)
-        found[name] = one.expand(whole).contiguous()
+        lies = one.is_contiguous() and tuple(one.shape) == whole
+        found[name] = one if lies else one.expand(whole).contiguous()
     return products._readable(a, "a"), products._readable(b, "b"), found
 
 
