@@ -181,6 +181,11 @@ fn roundoff(dtype: Dtype) -> f64 {
     }
 }
 
+/// What rounding to a subnormal number adds to that: the exponents of f16 end at 2^-14.
+fn least(dtype: Dtype) -> f64 {
+    if dtype == Dtype::F16 { 2_f64.powi(-24) } else { 1e-30 }
+}
+
 /// Numbers of xorshift.
 struct Random(u64);
 
@@ -228,7 +233,7 @@ impl Operands {
             Compute::Tf32 => 2_f64.powi(-22) * (k as f64).sqrt() + 2_f64.powi(-10),
             _ => 2_f64.powi(-22) * (k as f64).sqrt(),
         };
-        let (random, unit) = (&mut Random(2), roundoff(d.dtype));
+        let (random, unit, least) = (&mut Random(2), roundoff(d.dtype), least(d.dtype));
         let rows: Vec<u64> = (0..ROWS)
             .map(|place| if place == 0 { m - 1 } else { u64::from(random.bits()) % m })
             .collect();
@@ -255,7 +260,7 @@ impl Operands {
             for (column, [sum, size]) in (0..n).zip(sums) {
                 let (value, error) = self.finished(problem, (*sum, rate * size), *row, column);
                 let off = (d.element(row * n + column) - value).abs();
-                let ratio = off / (error + 2.0 * unit * value.abs() + 1e-30);
+                let ratio = off / (error + 2.0 * unit * value.abs() + least);
                 worst = worst.max(if ratio.is_nan() { f64::INFINITY } else { ratio });
             }
         }
