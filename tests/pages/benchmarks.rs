@@ -3,20 +3,20 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::{assert_generated, text_of, with_part};
+use super::{assert_generated, rivals, text_of, with_part};
 
 const PAGE: &str = "docs/benchmarks.md";
 const README: &str = "README.md";
 
 /// A line of a CSV file, by the names of its columns.
-type Row = BTreeMap<String, String>;
+pub(super) type Row = BTreeMap<String, String>;
 
-fn rows(path: &str) -> Vec<Row> {
+pub(super) fn rows(path: &str) -> Vec<Row> {
     let mut reader = csv::Reader::from_path(path).unwrap();
     reader.deserialize().map(Result::unwrap).collect()
 }
 
-fn number(row: &Row, column: &str) -> f64 {
+pub(super) fn number(row: &Row, column: &str) -> f64 {
     row[column].parse().unwrap_or_else(|_| panic!("{column} is `{}`", row[column]))
 }
 
@@ -157,8 +157,9 @@ fn winners() -> String {
 }
 
 /// Lists of products on tensor cores, and their files.
-const TENSOR_CORES: [(&str, &str); 3] = [
+const TENSOR_CORES: [(&str, &str); 4] = [
     ("bf16, `tensor-cores.txt`", "results/tensor-cores-h200.csv"),
+    ("f16, `tensor-cores.txt`", "results/f16-h200.csv"),
     ("tf32, `tf32.txt`", "results/tf32-h200.csv"),
     ("i8, `i8.txt`", "results/i8-h200.csv"),
 ];
@@ -241,6 +242,34 @@ fn ladder(path: &str) -> String {
     text
 }
 
+/// The same with a line a contestant and a column a shape.
+fn climb(path: &str) -> String {
+    let rows = rows(path);
+    let (mut names, mut shapes): (Vec<&str>, Vec<String>) = Default::default();
+    let mut best: BTreeMap<(&str, String), f64> = BTreeMap::new();
+    for row in &rows {
+        let is_library = row["family"].is_empty();
+        let name = if is_library { "best library" } else { row["contestant"].as_str() };
+        let shape = shape(row);
+        if !names.contains(&name) {
+            names.push(name);
+        }
+        if !shapes.contains(&shape) {
+            shapes.push(shape.clone());
+        }
+        let cell = best.entry((name, shape)).or_default();
+        *cell = cell.max(number(row, "tflops"));
+    }
+    let mut text = format!("| | {} |\n|---{}|\n", shapes.join(" | "), "|---".repeat(shapes.len()));
+    for name in names {
+        let cells = shapes.iter().map(|shape| {
+            best.get(&(name, shape.clone())).map_or(String::new(), |tflops| short(*tflops))
+        });
+        writeln!(text, "| {name} | {} |", cells.collect::<Vec<_>>().join(" | ")).unwrap();
+    }
+    text
+}
+
 fn lookup() -> String {
     let mut text = String::from(
         "| problems | source | count | over the tuned time | worst | over the library's | worst |\n|---|---|---|---|---|---|---|\n",
@@ -305,39 +334,8 @@ fn calls() -> String {
     text
 }
 
-fn rivals() -> String {
-    let columns = [
-        ("gemm-tune", "f32", "gemm-tune"),
-        ("gemm-tune, blocktile", "f32", "its `blocktile` alone"),
-        ("Kernel Tuner hybrid_vndx, blocktile", "f32", "Kernel Tuner `hybrid_vndx`"),
-        ("Kernel Tuner random_sample, blocktile", "f32", "`random_sample`"),
-        ("best library", "f32", "best library"),
-        ("Triton autotune", "ieee", "Triton `ieee`"),
-        ("Triton autotune", "tf32x3", "`tf32x3`"),
-    ];
-    let rows = rows("results/side-by-side-h200.csv");
-    let mut shapes: Vec<&str> = Vec::new();
-    for row in &rows {
-        if !shapes.contains(&row["shape"].as_str()) {
-            shapes.push(&row["shape"]);
-        }
-    }
-    let mut text = format!("| problem | {} |\n", columns.map(|(.., name)| name).join(" | "));
-    writeln!(text, "|---{}|", "|---".repeat(columns.len())).unwrap();
-    for shape in shapes {
-        let cells = columns.map(|(tuner, precision, _)| {
-            let is_one = |row: &&Row| {
-                row["shape"] == shape && row["tuner"] == tuner && row["precision"] == precision
-            };
-            rows.iter().find(is_one).map_or(String::new(), |row| short(number(row, "side_us")))
-        });
-        writeln!(text, "| {shape} | {} |", cells.join(" | ")).unwrap();
-    }
-    text
-}
-
 /// A number with three digits at least, and commas between thousands.
-fn short(value: f64) -> String {
+pub(super) fn short(value: f64) -> String {
     let digits = match value {
         value if value < 10.0 => 2,
         value if value < 100.0 => 1,
@@ -368,13 +366,15 @@ fn tables_are_those_of_the_results() {
         ("cubes", ladder("results/cubes-h200.csv")),
         ("lookup", lookup()),
         ("calls", calls()),
-        ("rivals", rivals()),
+        ("rivals", rivals::of_f32()),
+        ("tensor-core-ladder", climb("results/ladder-tensor-cores-h200.csv")),
+        ("tensor-core-rivals", rivals::of_tensor_cores()),
     ] {
         page = with_part(&page, name, &text);
     }
     assert_generated(PAGE, &page);
     let readme = with_part(&text_of(README), "summary", &summary());
-    assert_generated(README, &with_part(&readme, "rivals", &rivals()));
+    assert_generated(README, &with_part(&readme, "rivals", &rivals::of_f32()));
 }
 
 #[test]

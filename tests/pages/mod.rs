@@ -8,6 +8,7 @@ mod family_files;
 mod formats;
 mod pictures;
 mod reference;
+mod rivals;
 mod runs;
 mod sentences;
 
