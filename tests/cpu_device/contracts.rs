@@ -189,19 +189,16 @@ const FAULTS: &[Fault] = &[
         name: "a value is rounded to bf16 before the residual is added",
         types: BF16,
         epilogue: "residual",
-        change: (
-            "float value = output.alpha * sum;",
-            "float value = to_value(to_element(output.alpha * sum));",
-        ),
+        change: ("float value = alpha * sum;", "float value = to_value(to_element(alpha * sum));"),
     },
     Fault {
         name: "beta C is added after the epilogue",
         types: BF16,
         epilogue: "relu",
         change: (
-            "return output.finished(value, product, row, column);",
-            "value = output.finished(output.alpha * sum, product, row, column); \
-             return IS_GENERAL && output.beta != 0 ? value + output.beta * to_value(former) : value;",
+            "return finished(value, product, row, column);",
+            "value = finished(alpha * sum, product, row, column); \
+             return adds_c ? value + beta * to_value(C[at(product, row, column)]) : value;",
         ),
     },
 ];
