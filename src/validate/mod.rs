@@ -15,7 +15,6 @@ mod matrix;
 mod parts;
 mod readback;
 pub mod reference;
-mod references;
 mod region;
 mod run;
 mod sample;

@@ -278,8 +278,14 @@ impl Warp {
         bytes: u32,
     ) -> Result<(), LaneViolation> {
         if CHECKED {
-            let warp = self.position.number;
-            cluster.shadow.touch_read(&self.clocks, warp, lane, (place, bytes))?;
+            let touched = (place, bytes);
+            cluster.shadow.touch(
+                &self.clocks,
+                self.position.number,
+                lane,
+                touched,
+                SharedAccess::Read,
+            )?;
         }
         copy_in(&cluster.shared, place, words);
         Ok(())
