@@ -245,7 +245,8 @@ fn ladder(path: &str) -> String {
 /// The same with a line a contestant and a column a shape.
 fn climb(path: &str) -> String {
     let rows = rows(path);
-    let (mut names, mut shapes): (Vec<&str>, Vec<String>) = Default::default();
+    let mut names: Vec<&str> = Vec::new();
+    let mut shapes: Vec<String> = Vec::new();
     let mut best: BTreeMap<(&str, String), f64> = BTreeMap::new();
     for row in &rows {
         let is_library = row["family"].is_empty();
