@@ -20,6 +20,8 @@ import sys
 
 import torch
 
+from cuda_graphs import graph_of, microseconds
+
 sys.path.insert(0, sys.argv[1])
 import gemm_tuned  # noqa: E402: the folder is an argument
 
@@ -105,27 +107,6 @@ def own(epilogue, operands):
     if epilogue == "beta":
         return lambda c, a, b: gemm_tuned.matmul(a, b, out=c, beta=1)
     return lambda c, a, b: gemm_tuned.matmul(a, b, out=c, epilogue=epilogue, **operands)
-
-
-def graph_of(call, c, a, weights):
-    """A graph of a product with each of the weights."""
-    for _ in range(2):
-        call(c, a, weights[0])
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for b in weights:
-            call(c, a, b)
-    return graph
-
-
-def microseconds(graph, count):
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    begin.record()
-    graph.replay()
-    end.record()
-    end.synchronize()
-    return begin.elapsed_time(end) * 1e3 / count
 
 
 def copy_rate():
