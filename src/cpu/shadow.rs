@@ -151,6 +151,31 @@ impl ShadowMemory {
         self.async_reads.reset();
     }
 
+    /// As [`Self::touch`] for a read. Reads of what another access is ordered before, which nearly all are, need no
+    /// message and are decided here.
+    #[inline(always)]
+    pub(super) fn touch_read(
+        &mut self,
+        clocks: &VectorClock,
+        warp: usize,
+        lane: usize,
+        (address, bytes): (u64, u32),
+    ) -> Result<(), LaneViolation> {
+        let first = (address >> self.shift) as usize;
+        let last = (address + u64::from(bytes)).div_ceil(1 << self.shift) as usize;
+        let thread = (warp * 32 + lane) as u16;
+        let now = Epoch { clock: clocks.now(warp), thread, origin: self.origin };
+        for cell in self.cells.get_mut(first..last).unwrap_or_default() {
+            let writer = cell.writer;
+            if writer.clock == 0 || !clocks.is_before(writer, now, warp) {
+                // What is already recorded is recorded again, with no effect.
+                return self.touch(clocks, warp, lane, (address, bytes), SharedAccess::Read);
+            }
+            cell.note_reader(now, clocks.is_before(cell.readers[0], now, warp));
+        }
+        Ok(())
+    }
+
     /// Records the access of a lane, or returns the violation that it commits. `warp` is the number
     /// of the warp in the cluster; addresses count from the start of the cluster's shared memory.
     pub(super) fn touch(
@@ -169,11 +194,7 @@ impl ShadowMemory {
         let both_atomic = |then: Epoch| now.origin.is_atomic() && then.origin.is_atomic();
         let races = self.checks.has(ExecutionCheck::Race);
         let unwritten = self.checks.has(ExecutionCheck::Unwritten);
-        let before = |then: Epoch| {
-            let other = usize::from(then.thread / 32);
-            let known = clocks.of(other);
-            then.clock < known + u32::from(other != warp) || then.thread == thread
-        };
+        let before = |then: Epoch| clocks.is_before(then, now, warp);
         let warps = self.extent.blocks * self.extent.warps;
         let is_unfenced = |writer: Epoch| {
             let other = usize::from(writer.thread / 32);
@@ -347,7 +368,17 @@ impl ShadowMemory {
     }
 }
 
+impl VectorClock {
+    /// Whether an access is ordered before one of a warp now, or is of the same thread.
+    #[inline(always)]
+    fn is_before(&self, then: Epoch, now: Epoch, warp: usize) -> bool {
+        let other = usize::from(then.thread / 32);
+        then.clock < self.of(other) + u32::from(other != warp) || then.thread == now.thread
+    }
+}
+
 impl ShadowCell {
+    #[inline(always)]
     fn note_reader(&mut self, now: Epoch, first_is_over: bool) {
         if first_is_over || self.readers[0].clock == 0 {
             self.readers[0] = now;

@@ -16,6 +16,7 @@ use super::guarded_buffer::POISON;
 use super::host_launches::execute_all;
 use super::inputs::{Seeds, ValueKind};
 use super::matrix::{Matrix, PitchedRows};
+use super::references::References;
 use super::region::{Operand, OperandValues, Region};
 use super::run::ValidationRun;
 use super::sample::{self, BlockCoverage};
@@ -39,6 +40,7 @@ pub struct HostValidator {
     memory: GlobalMemory,
     small: OperandAddresses,
     mixed: OperandAddresses,
+    references: References,
     /// Maximum shared memory of a block in bytes.
     shared_limit: u64,
     /// Ends an execution once set.
@@ -157,8 +159,17 @@ impl HostValidator {
         };
         let (small, mixed) = (all(ValueKind::Small)?, all(ValueKind::Mixed)?);
         let shared_limit = device.shared_bytes_per_block.into();
-        let (problem, storage, interrupted) = (*problem, *storage, None);
-        Ok(Self { problem, storage, seeds, memory, small, mixed, shared_limit, interrupted })
+        Ok(Self {
+            problem: *problem,
+            storage: *storage,
+            seeds,
+            memory,
+            small,
+            mixed,
+            references: References::default(),
+            shared_limit,
+            interrupted: None,
+        })
     }
 
     /// Ends executions with [`LaunchError::Interrupted`] once `flag` is set.
@@ -370,7 +381,8 @@ impl HostValidator {
             Ok(scratch.memory.elements(elements)?.collect())
         });
         let elements: Vec<Vec<u32>> = elements.collect::<Result<_, MemoryError>>()?;
-        run.judge(region, &elements).map_err(HostFailure::Wrong)
+        let expected = self.references.of(run, region);
+        run.judge(region, &expected, &elements).map_err(HostFailure::Wrong)
     }
 
     /// Checks that the blocks wrote, and that all blocks together wrote all of C.

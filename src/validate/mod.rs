@@ -15,6 +15,7 @@ mod matrix;
 mod parts;
 mod readback;
 pub mod reference;
+mod references;
 mod region;
 mod run;
 mod sample;

@@ -14,7 +14,7 @@ use crate::worker::Scalars;
 /// Inputs and bound of a run.
 #[derive(Debug, Clone)]
 pub(super) struct ValidationRun {
-    name: String,
+    pub(super) name: String,
     problem: Problem,
     pub(super) values: ValueKind,
     pub(super) scalars: Scalars,
@@ -22,6 +22,16 @@ pub(super) struct ValidationRun {
     /// Bounds of the classes of elements, in units of `bound`.
     units: ClassUnits,
     seeds: Seeds,
+}
+
+/// An element that a run is expected to leave in C.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct ExpectedElement {
+    value: f64,
+    /// The unit of its error.
+    unit: f64,
+    /// Whether an infinity or a NaN is among its terms.
+    is_special: bool,
 }
 
 /// What multiplies the unit of an element's error, by the lines that it is the product of.
@@ -90,7 +100,23 @@ impl ValidationRun {
         bits_of(dtype, ValueKind::Uniform.at(dtype, index, self.seeds.c()))
     }
 
-    /// Compares the elements of a region, by segment, with the reference. Returns the largest error.
+    /// The elements of a region that are expected, by segment.
+    pub(super) fn expected_in(&self, region: &Region) -> Vec<Vec<ExpectedElement>> {
+        let source = OperandValues { values: self.values, seeds: self.seeds.operands() };
+        let sums = region.reference(&self.problem, source);
+        let segments = region.runs.iter().zip(&sums);
+        segments
+            .map(|(segment, sums)| {
+                let element = |i| {
+                    let (value, unit) = self.expected(segment, sums, i);
+                    ExpectedElement { value, unit, is_special: !sums.values[i].is_finite() }
+                };
+                (0..sums.values.len()).map(element).collect()
+            })
+            .collect()
+    }
+
+    /// Compares the elements of a region, by segment, with the expected ones. Returns the largest error.
     /// The rounding of C is no part of it.
     ///
     /// # Errors
@@ -98,10 +124,9 @@ impl ValidationRun {
     pub(super) fn judge(
         &self,
         region: &Region,
+        expected: &[Vec<ExpectedElement>],
         elements: &[Vec<u32>],
     ) -> Result<f64, Box<Mismatch>> {
-        let source = OperandValues { values: self.values, seeds: self.seeds.operands() };
-        let sums = region.reference(&self.problem, source);
         let mut worst = Mismatch {
             check: self.name.clone(),
             at: None,
@@ -111,14 +136,14 @@ impl ValidationRun {
             bound: self.bound,
             wrong: 0,
         };
-        for ((run, sums), elements) in region.runs.iter().zip(&sums).zip(elements) {
-            for (i, bits) in elements.iter().enumerate() {
+        for ((run, expected), elements) in region.runs.iter().zip(expected).zip(elements) {
+            for (i, (bits, expected)) in elements.iter().zip(expected).enumerate() {
                 let got = value_of(self.problem.types.d, *bits);
-                let (expected, unit) = self.expected(run, sums, i);
-                let error = if sums.values[i].is_finite() {
-                    self.error(got, expected, unit)
-                } else {
+                let ExpectedElement { value: expected, unit, is_special } = *expected;
+                let error = if is_special {
                     self.special_error(got, expected)
+                } else {
+                    self.error(got, expected, unit)
                 };
                 worst.wrong += u64::from(error > self.bound);
                 if error > worst.error {
@@ -238,15 +263,9 @@ mod tests {
     use super::*;
     use crate::model::{Dtype, Epilogue, GemmType, Layout, ProblemPattern};
 
-    fn right_words(run: &ValidationRun, region: &Region) -> Vec<Vec<u32>> {
-        let source = OperandValues { values: run.values, seeds: run.seeds.operands() };
-        let sums = region.reference(&run.problem, source);
-        let runs = region.runs.iter().zip(&sums);
-        runs.map(|(segment, sums)| {
-            let bits = |i| bits_of(run.problem.types.d, run.expected(segment, sums, i).0);
-            (0..segment.length as usize).map(bits).collect()
-        })
-        .collect()
+    fn right_words(run: &ValidationRun, expected: &[Vec<ExpectedElement>]) -> Vec<Vec<u32>> {
+        let bits = |expected: &ExpectedElement| bits_of(run.problem.types.d, expected.value);
+        expected.iter().map(|segment| segment.iter().map(bits).collect()).collect()
     }
 
     #[test]
@@ -276,15 +295,16 @@ mod tests {
                 ValidationRun::small(&problem, Seeds::of(5)),
                 ValidationRun::mixed(&problem, Seeds::of(5)),
             ] {
-                let mut words = right_words(&run, &region);
-                let error = run.judge(&region, &words).unwrap();
+                let expected = run.expected_in(&region);
+                let mut words = right_words(&run, &expected);
+                let error = run.judge(&region, &expected, &words).unwrap();
                 assert!(error <= run.bound, "{run:?}");
                 words[4][7] ^= 1 << (8 * types.d.bytes() - 12).min(12);
-                let mismatch = run.judge(&region, &words).unwrap_err();
+                let mismatch = run.judge(&region, &expected, &words).unwrap_err();
                 assert_eq!((mismatch.wrong, mismatch.at), (1, Some([0, 4, 7])), "{mismatch}");
                 if !types.d.is_integer() {
                     words[4][7] = bits_of(types.d, f64::NAN);
-                    assert!(run.judge(&region, &words).is_err());
+                    assert!(run.judge(&region, &expected, &words).is_err());
                 }
             }
         }

@@ -103,7 +103,7 @@ macro_rules! tests {
             for i in 0..32 {
                 let $a = <$A as LaneValue<_>>::of(a_lanes[i]);
                 let $b = <$B as LaneValue<_>>::of(b_lanes[i]);
-                out |= u32::from($body) << i;
+                out |= if $body { crate::cpu::lanes::LANE_BITS[i] } else { 0 };
             }
             out
         }

@@ -278,14 +278,8 @@ impl Warp {
         bytes: u32,
     ) -> Result<(), LaneViolation> {
         if CHECKED {
-            let touched = (place, bytes);
-            cluster.shadow.touch(
-                &self.clocks,
-                self.position.number,
-                lane,
-                touched,
-                SharedAccess::Read,
-            )?;
+            let warp = self.position.number;
+            cluster.shadow.touch_read(&self.clocks, warp, lane, (place, bytes))?;
         }
         copy_in(&cluster.shared, place, words);
         Ok(())

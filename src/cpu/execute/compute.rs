@@ -2,6 +2,7 @@
 //! packing.
 
 use super::registers::Registers;
+use crate::cpu::lanes::select;
 use crate::cpu::operation::{Combined, Logic, Operation, Register, RegisterSlot, Vector};
 
 /// Executes an operation of this kind; returns false for any other.
@@ -66,23 +67,11 @@ pub(super) fn compute(registers: &mut Registers, operation: &Operation, mask: u3
             set_compared(r, lanes, (*d, *opposite), *combined, mask);
         }
         Operation::WordSelect { d, a, b, test } => {
-            let chosen = r.predicate(*test);
-            let mut values = *r.word(*b);
-            for (lane, value) in r.word(*a).iter().enumerate() {
-                if chosen >> lane & 1 == 1 {
-                    values[lane] = *value;
-                }
-            }
+            let values = select(r.predicate(*test), r.word(*a), r.word(*b));
             r.set_word(*d, &values, mask);
         }
         Operation::LongSelect { d, a, b, test } => {
-            let chosen = r.predicate(*test);
-            let mut values = *r.long(*b);
-            for (lane, value) in r.long(*a).iter().enumerate() {
-                if chosen >> lane & 1 == 1 {
-                    values[lane] = *value;
-                }
-            }
+            let values = select(r.predicate(*test), r.long(*a), r.long(*b));
             r.set_long(*d, &values, mask);
         }
         Operation::PredicateMove { d, a } => {

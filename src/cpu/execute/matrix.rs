@@ -6,7 +6,7 @@ use super::warp::Warp;
 use crate::cpu::checks::LaneViolation;
 use crate::cpu::lanes::lanes;
 use crate::cpu::numeric::float::{BF16, F16, F32, FloatFormat, TF32};
-use crate::cpu::numeric::tensor_sum::{FusedSum, SumFactor};
+use crate::cpu::numeric::tensor_sum::{Factors, FusedSum};
 use crate::cpu::operation::{
     AccumulatorFormat, MatrixDirection, MatrixElement, MatrixMove, MatrixProduct, Words,
 };
@@ -14,6 +14,13 @@ use crate::cpu::types::Space;
 
 /// Most products of an element in one instruction.
 const MAX_DEPTH: usize = 32;
+
+/// A factor of a product.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    A,
+    B,
+}
 
 impl Warp {
     /// `mma.sync` (ISA section 9.7.14.5). Floating-point sums are those of [`FusedSum`].
@@ -31,15 +38,13 @@ impl Warp {
 
     /// Registers of D, for factors of a floating-point format.
     fn float_sums(&self, product: &MatrixProduct, format: FloatFormat) -> Vec<Words> {
-        let [left, right] =
-            self.fragments(product, SumFactor::ZERO, |_, bits| SumFactor::of(format, bits));
+        let [mut left, mut right] = [[Factors::ZERO; 16], [Factors::ZERO; 16]];
+        self.for_each_element(product, |side, row, k, bits| match side {
+            Side::A => left[row].set(k, format, bits),
+            Side::B => right[row].set(k, format, bits),
+        });
         let sum = |row: usize, column: usize, of_c: FloatFormat, start: u32| {
-            let mut sum = FusedSum::new(format);
-            for (a, b) in left[row].iter().zip(&right[column]).take(product.depth) {
-                sum.add_product(*a, *b);
-            }
-            sum.add_accumulator(of_c, start);
-            sum
+            FusedSum::of(&left[row], &right[column], (of_c, start))
         };
         self.shares(product, |row, column, start| match product.accumulator {
             AccumulatorFormat::F16 => {
@@ -53,43 +58,47 @@ impl Warp {
 
     /// Registers of D, for integers.
     fn integer_sums(&self, product: &MatrixProduct) -> Vec<Words> {
-        let [left, right] = self.fragments(product, 0, |element, bits| match element {
-            MatrixElement::S8 => i64::from(bits as u8 as i8),
-            _ => i64::from(bits as u8),
+        let [mut left, mut right] = [[[0_i32; MAX_DEPTH]; 16]; 2];
+        let [of_a, of_b] = product.elements;
+        let value = |element: MatrixElement, bits: u32| match element {
+            MatrixElement::S8 => i32::from(bits as u8 as i8),
+            _ => i32::from(bits as u8),
+        };
+        self.for_each_element(product, |side, row, k, bits| match side {
+            Side::A => left[row][k] = value(of_a, bits),
+            Side::B => right[row][k] = value(of_b, bits),
         });
         let saturates = product.accumulator == AccumulatorFormat::S32 { saturates: true };
         self.shares(product, |row, column, start| {
             let pairs = left[row].iter().zip(&right[column]).take(product.depth);
-            let sum = pairs.map(|(a, b)| a * b).sum::<i64>() + i64::from(start.cast_signed());
+            let sum = i64::from(pairs.map(|(a, b)| a * b).sum::<i32>());
+            let sum = sum + i64::from(start.cast_signed());
             let sum = if saturates { sum.clamp(i32::MIN.into(), i32::MAX.into()) } else { sum };
             sum as u32
         })
     }
 
-    /// The rows of A and the columns of B, from the fragments of all lanes.
-    fn fragments<T: Copy>(
+    /// Visits the elements in the fragments of all lanes: the side, row of A or column of B, index along K, and bits.
+    fn for_each_element(
         &self,
         product: &MatrixProduct,
-        zero: T,
-        value: impl Fn(MatrixElement, u32) -> T,
-    ) -> [[[T; MAX_DEPTH]; 16]; 2] {
-        let [mut left, mut right] = [[[zero; MAX_DEPTH]; 16]; 2];
+        mut visit: impl FnMut(Side, usize, usize, u32),
+    ) {
         let [of_a, of_b] = product.elements;
         for lane in 0..32 {
             let (group, place) = (lane / 4, lane % 4);
             for (at, slot) in product.a.iter().enumerate() {
-                let row = &mut left[group + 8 * (at & 1)];
+                let row = group + 8 * (at & 1);
                 for (k, bits) in elements(of_a, place, at / 2, self.registers.word(*slot)[lane]) {
-                    row[k] = value(of_a, bits);
+                    visit(Side::A, row, k, bits);
                 }
             }
             for (at, slot) in product.b.iter().enumerate() {
                 for (k, bits) in elements(of_b, place, at, self.registers.word(*slot)[lane]) {
-                    right[group][k] = value(of_b, bits);
+                    visit(Side::B, group, k, bits);
                 }
             }
         }
-        [left, right]
     }
 
     /// Computes the registers of D from row, column and register of C.

@@ -1,6 +1,7 @@
 //! Register values of a warp, by slot, with masked writes.
 
 use crate::cpu::kernel_code::{InitialSlots, SlotCounts};
+use crate::cpu::lanes::select;
 use crate::cpu::operation::{Longs, PredicateOperand, Register, RegisterSlot, Words};
 
 /// Mask of all lanes.
@@ -67,29 +68,13 @@ impl Registers {
     #[inline(always)]
     pub(super) fn set_word(&mut self, slot: RegisterSlot, values: &Words, mask: u32) {
         let to = &mut self.words[slot.0 as usize];
-        if mask == FULL {
-            *to = *values;
-        } else {
-            for lane in 0..32 {
-                if mask >> lane & 1 == 1 {
-                    to[lane] = values[lane];
-                }
-            }
-        }
+        *to = if mask == FULL { *values } else { select(mask, values, to) };
     }
 
     #[inline(always)]
     pub(super) fn set_long(&mut self, slot: RegisterSlot, values: &Longs, mask: u32) {
         let to = &mut self.longs[slot.0 as usize];
-        if mask == FULL {
-            *to = *values;
-        } else {
-            for lane in 0..32 {
-                if mask >> lane & 1 == 1 {
-                    to[lane] = values[lane];
-                }
-            }
-        }
+        *to = if mask == FULL { *values } else { select(mask, values, to) };
     }
 
     #[inline(always)]

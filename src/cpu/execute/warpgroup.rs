@@ -13,7 +13,7 @@ use super::warpgroup_order::{GROUP_WARPS, SharedStep};
 use crate::cpu::async_reads::{AsyncEngine, engine_index};
 use crate::cpu::checks::{ExecutionCheck, LaneViolation, ViolationKind};
 use crate::cpu::numeric::float::{BF16, F16, F32, FloatFormat, TF32};
-use crate::cpu::numeric::tensor_sum::{FusedSum, SumFactor};
+use crate::cpu::numeric::tensor_sum::{Factors, FusedSum};
 use crate::cpu::operation::{
     AccumulatorFormat, DescribedMatrix, FactorSource, MajorDimension, MatrixElement, RegisterSlot,
     WarpgroupOrder, WarpgroupProduct, Words,
@@ -39,10 +39,9 @@ impl MatrixBits {
         }
     }
 
-    /// Values of each row.
-    fn rows<T>(&self, value: impl Fn(u32) -> T) -> Vec<Vec<T>> {
-        let row = |row: &[u32]| row.iter().map(|bits| value(*bits)).collect();
-        self.bits.chunks(self.depth.max(1)).map(row).collect()
+    /// Bits of each row.
+    fn rows(&self) -> impl Iterator<Item = &[u32]> {
+        self.bits.chunks(self.depth.max(1))
     }
 }
 
@@ -225,23 +224,21 @@ impl Warp {
         format: FloatFormat,
         (a, b): (&MatrixBits, &MatrixBits),
     ) -> Vec<Words> {
-        let factor = |negated: bool| {
-            move |bits: u32| {
-                let factor = SumFactor::of(format, bits);
-                if negated { factor.negated() } else { factor }
-            }
+        let factors = |matrix: &MatrixBits, negated: bool| -> Vec<Factors> {
+            let row = |row: &[u32]| {
+                let mut factors = Factors::ZERO;
+                row.iter().enumerate().for_each(|(k, bits)| factors.set(k, format, *bits));
+                if negated { factors.negated() } else { factors }
+            };
+            matrix.rows().map(row).collect()
         };
         let [of_a, of_b] = product.negated;
-        let (left, right) = (a.rows(factor(of_a)), b.rows(factor(of_b)));
+        let (left, right) = (factors(a, of_a), factors(b, of_b));
         let accumulates = self.registers.test(product.accumulates) != 0;
         let sum = |row: usize, column: usize, of_c: FloatFormat, start: u32| {
-            let mut sum = FusedSum::new(format);
-            for (a, b) in left[row].iter().zip(&right[column]) {
-                sum.add_product(*a, *b);
-            }
             // Without it, the sum starts with zero.
-            sum.add_accumulator(of_c, if accumulates { start } else { 0 });
-            sum
+            let start = if accumulates { start } else { 0 };
+            FusedSum::of(&left[row], &right[column], (of_c, start))
         };
         self.warpgroup_shares(product, |row, column, start| match product.accumulator {
             AccumulatorFormat::F16 => {
@@ -259,20 +256,22 @@ impl Warp {
         product: &WarpgroupProduct,
         (a, b): (&MatrixBits, &MatrixBits),
     ) -> Vec<Words> {
-        let value = |element: MatrixElement| {
-            move |bits: u32| match element {
-                MatrixElement::S8 => i64::from(bits as u8 as i8),
-                _ => i64::from(bits as u8),
-            }
+        let value = |element: MatrixElement, bits: u32| match element {
+            MatrixElement::S8 => i32::from(bits as u8 as i8),
+            _ => i32::from(bits as u8),
+        };
+        let values = |matrix: &MatrixBits, element: MatrixElement| -> Vec<Vec<i32>> {
+            let row = |row: &[u32]| row.iter().map(|bits| value(element, *bits)).collect();
+            matrix.rows().map(row).collect()
         };
         let [of_a, of_b] = product.elements;
-        let (left, right) = (a.rows(value(of_a)), b.rows(value(of_b)));
+        let (left, right) = (values(a, of_a), values(b, of_b));
         let accumulates = self.registers.test(product.accumulates) != 0;
         let saturates = product.accumulator == AccumulatorFormat::S32 { saturates: true };
         self.warpgroup_shares(product, |row, column, start| {
             let start = if accumulates { i64::from(start.cast_signed()) } else { 0 };
             let pairs = left[row].iter().zip(&right[column]);
-            let sum = pairs.map(|(a, b)| a * b).sum::<i64>() + start;
+            let sum = i64::from(pairs.map(|(a, b)| a * b).sum::<i32>()) + start;
             let sum = if saturates { sum.clamp(i32::MIN.into(), i32::MAX.into()) } else { sum };
             sum as u32
         })

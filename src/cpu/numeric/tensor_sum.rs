@@ -4,6 +4,9 @@
 //! Bit-Accurate Reference Model of Tensor Cores and Matrix Cores", arXiv 2511.10909). Products are exact. All terms are
 //! aligned to the largest exponent and truncated to 25 fraction bits. Their exact sum is truncated to binary32 or rounded
 //! to binary16. `tests/gpu/tensor_cores.rs` compares the bits with a GPU's.
+//!
+//! Terms are values in binary64, which has every product. A power of two aligns them, and the conversion to an integer
+//! truncates them: loops of a fixed length over the terms, which the compiler vectorises.
 
 use super::Rounding;
 use super::float::{F16, F32, FloatFormat, NAN32};
@@ -11,123 +14,108 @@ use super::float::{F16, F32, FloatFormat, NAN32};
 /// Fraction bits of an aligned term.
 const ALIGNED_BITS: i32 = 25;
 
-/// Most terms of a sum: 16 products and the accumulator.
-const MAX_TERMS: usize = 17;
+/// Products of a loop. The sum of so many aligned products is below 2^30.
+const CHUNK: usize = 8;
 
-/// Exponent of a term that is zero. It matters only beside sums below 2^-126, which no test compares with a GPU.
+/// Most products of a sum.
+const MAX_PRODUCTS: usize = 16;
+
+/// Exponent of an accumulator that is zero. It matters only beside sums below 2^-126, which no test compares with a GPU.
 const ZERO_EXPONENT: i32 = -126;
+
+/// Exponent of a factor that is zero: a product with it has a smaller exponent than any accumulator.
+const ZERO_FACTOR_EXPONENT: i32 = -1000;
 
 /// Exponents of binary32 end before this.
 const END_OF_EXPONENTS: i32 = 128;
 
-/// A term, or a factor of one: `significand * 2^(exponent - fraction bits of its format)`.
+/// Factors of a sum: a row of A or a column of B. Those that are not set are zero.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(in crate::cpu) struct SumFactor {
-    significand: i64,
-    exponent: i32,
-    /// Infinity or NaN where it is one; else the significand, which has its sign and is zero where it is.
-    special: f64,
+pub(in crate::cpu) struct Factors {
+    values: [f64; MAX_PRODUCTS],
+    /// That of a subnormal value is the smallest one of its format.
+    exponents: [i32; MAX_PRODUCTS],
+    is_finite: bool,
 }
 
-impl SumFactor {
-    /// Zero.
-    pub(in crate::cpu) const ZERO: Self =
-        Self { significand: 0, exponent: ZERO_EXPONENT, special: 0.0 };
+impl Factors {
+    /// Zeros.
+    pub(in crate::cpu) const ZERO: Self = Self {
+        values: [0.0; MAX_PRODUCTS],
+        exponents: [ZERO_FACTOR_EXPONENT; MAX_PRODUCTS],
+        is_finite: true,
+    };
 
-    /// The negated factor.
+    /// Sets a factor to a value of a format.
+    pub(in crate::cpu) fn set(&mut self, at: usize, format: FloatFormat, bits: u32) {
+        let (value, exponent) = value_and_exponent(format, bits);
+        if let (Some(to), Some(of_it)) = (self.values.get_mut(at), self.exponents.get_mut(at)) {
+            *to = value;
+            *of_it = if value == 0.0 { ZERO_FACTOR_EXPONENT } else { exponent };
+            self.is_finite &= value.is_finite();
+        }
+    }
+
+    /// The negated factors.
     pub(in crate::cpu) fn negated(self) -> Self {
-        Self { significand: -self.significand, special: -self.special, ..self }
-    }
-
-    /// Reads a value of a format. Subnormal values keep the smallest exponent.
-    pub(in crate::cpu) fn of(format: FloatFormat, bits: u32) -> Self {
-        let (significand, exponent) = format.significand_and_exponent(bits);
-        let special = format.special_value(bits).unwrap_or(significand as f64);
-        Self { significand, exponent, special }
+        Self { values: self.values.map(|value| -value), ..self }
     }
 }
 
-/// A fused sum of products of factors of one format, and of an accumulator.
-#[derive(Debug, Clone)]
-pub(in crate::cpu) struct FusedSum {
-    format: FloatFormat,
-    /// Significands of `fraction_bits` bits behind the point, and exponents.
-    terms: [(i64, i32); MAX_TERMS],
-    count: usize,
-    fraction_bits: i32,
-    /// Infinity or NaN where the sum is one; else finite, without a meaning.
-    special: f64,
+/// The value of bits in binary64, and its exponent. Zero and subnormal values have the smallest exponent.
+fn value_and_exponent(format: FloatFormat, bits: u32) -> (f64, i32) {
+    let (significand, exponent) = format.significand_and_exponent(bits);
+    let finite = significand as f64 * power_of_two(exponent - format.fraction_bits());
+    (format.special_value(bits).unwrap_or(finite), exponent)
 }
+
+/// A fused sum of products of two rows of factors, and of an accumulator: exact, or an infinity or NaN.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(in crate::cpu) struct FusedSum(f64);
 
 impl FusedSum {
-    /// Starts a sum of products of factors of the format.
-    pub(in crate::cpu) fn new(format: FloatFormat) -> Self {
-        // Enough for products, and for accumulators of binary32.
-        let fraction_bits = (2 * format.fraction_bits()).max(F32.fraction_bits());
-        Self { format, terms: [(0, 0); MAX_TERMS], count: 0, fraction_bits, special: 0.0 }
-    }
-
-    /// Adds a product of two factors.
-    pub(in crate::cpu) fn add_product(&mut self, a: SumFactor, b: SumFactor) {
-        let product = SumFactor {
-            significand: a.significand * b.significand,
-            exponent: a.exponent + b.exponent,
-            special: a.special * b.special,
-        };
-        self.add(product, 2 * self.format.fraction_bits());
-    }
-
-    /// Adds the accumulator, bits of the format.
-    pub(in crate::cpu) fn add_accumulator(&mut self, format: FloatFormat, bits: u32) {
-        self.add(SumFactor::of(format, bits), format.fraction_bits());
-    }
-
-    fn add(&mut self, term: SumFactor, fraction_bits: i32) {
-        let exponent = if term.significand == 0 { ZERO_EXPONENT } else { term.exponent };
-        if let Some(next) = self.terms.get_mut(self.count) {
-            *next = (term.significand << (self.fraction_bits - fraction_bits), exponent);
-            self.count += 1;
+    /// The sum, with an accumulator that is bits of a format.
+    pub(in crate::cpu) fn of(a: &Factors, b: &Factors, (format, bits): (FloatFormat, u32)) -> Self {
+        let (start, exponent) = value_and_exponent(format, bits);
+        if !(a.is_finite && b.is_finite && start.is_finite()) {
+            let products = a.values.iter().zip(&b.values).map(|(a, b)| a * b);
+            return Self(products.fold(start, |sum, product| sum + product));
         }
-        self.special += term.special;
-    }
-
-    /// The sum of the aligned and truncated terms, exactly.
-    fn value(&self) -> f64 {
-        let terms = self.terms.get(..self.count).unwrap_or_default();
-        let largest = terms.iter().map(|(_, exponent)| *exponent).max().unwrap_or(0);
-        let aligned = |(significand, exponent): &(i64, i32)| {
-            let shift = self.fraction_bits - ALIGNED_BITS + largest - exponent;
-            match u32::try_from(shift) {
-                // Towards zero, whatever the sign.
-                Ok(right) if right < 63 => significand / (1 << right),
-                Ok(_) => 0,
-                Err(_) => significand << shift.unsigned_abs(),
-            }
-        };
-        let sum: i64 = terms.iter().map(aligned).sum();
+        let mut largest = if start == 0.0 { ZERO_EXPONENT } else { exponent };
+        for (a, b) in a.exponents.iter().zip(&b.exponents) {
+            largest = largest.max(a + b);
+        }
+        // Towards zero, whatever the sign.
+        let scale = power_of_two(ALIGNED_BITS - largest);
+        let aligned = |value: f64| (value * scale) as i32;
+        let mut sum = i64::from(aligned(start));
+        let chunks = a.values.as_chunks::<CHUNK>().0.iter().zip(b.values.as_chunks::<CHUNK>().0);
+        for (a, b) in chunks {
+            let products: [i32; CHUNK] = std::array::from_fn(|at| aligned(a[at] * b[at]));
+            sum += i64::from(products.iter().sum::<i32>());
+        }
         // At most 40 bits, and a power of two within the exponents of binary64.
-        sum as f64 * power_of_two(largest - ALIGNED_BITS)
+        Self(sum as f64 * power_of_two(largest - ALIGNED_BITS))
     }
 
     /// The sum as binary32, truncated.
-    pub(in crate::cpu) fn to_f32(&self) -> u32 {
-        if self.special.is_nan() {
+    pub(in crate::cpu) fn to_f32(self) -> u32 {
+        let Self(value) = self;
+        if value.is_nan() {
             return NAN32;
         }
-        if self.special.is_infinite() {
-            return F32.round(self.special, Rounding::NearestEven);
-        }
-        let value = self.value();
         if value.abs() >= power_of_two(END_OF_EXPONENTS) {
             return F32.round(f64::INFINITY.copysign(value), Rounding::NearestEven);
         }
-        F32.round(value, Rounding::Zero)
+        // The nearest value, or the one before it.
+        let nearest = value as f32;
+        let is_beyond = f64::from(nearest).abs() > value.abs();
+        nearest.to_bits() - u32::from(is_beyond)
     }
 
     /// The sum as binary16, rounded to nearest.
-    pub(in crate::cpu) fn to_f16(&self) -> u32 {
-        let value = if self.special.is_finite() { self.value() } else { self.special };
-        F16.round(value, Rounding::NearestEven)
+    pub(in crate::cpu) fn to_f16(self) -> u32 {
+        F16.round(self.0, Rounding::NearestEven)
     }
 }
 
@@ -141,10 +129,13 @@ mod tests {
     use super::*;
 
     fn sum(terms: &[(f32, f32)], start: f32) -> f32 {
-        let half = |value: f32| SumFactor::of(F16, F16.round(value.into(), Rounding::NearestEven));
-        let mut sum = FusedSum::new(F16);
-        terms.iter().for_each(|(a, b)| sum.add_product(half(*a), half(*b)));
-        sum.add_accumulator(F32, start.to_bits());
+        let [mut a, mut b] = [Factors::ZERO; 2];
+        for (at, (of_a, of_b)) in terms.iter().enumerate() {
+            let half = |value: f32| F16.round(value.into(), Rounding::NearestEven);
+            a.set(at, F16, half(*of_a));
+            b.set(at, F16, half(*of_b));
+        }
+        let sum = FusedSum::of(&a, &b, (F32, start.to_bits()));
         f32::from_bits(sum.to_f32())
     }
 

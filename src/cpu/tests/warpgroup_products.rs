@@ -4,7 +4,7 @@ use super::warpgroup_kernel::{OperandLayout, PLAIN, ProductCase, columns_of, row
 use crate::cpu::PtxModule;
 use crate::cpu::numeric::Rounding;
 use crate::cpu::numeric::float::{BF16, F16, F32, FloatFormat};
-use crate::cpu::numeric::tensor_sum::{FusedSum, SumFactor};
+use crate::cpu::numeric::tensor_sum::{Factors, FusedSum};
 
 /// Small integers, whose sums are exact.
 fn small(seed: u32, row: u32, column: u32) -> i32 {
@@ -167,12 +167,13 @@ fn the_sum_of_an_instruction_is_fused() {
             c,
         );
         for (row, column) in (0..64).flat_map(|row| (0..24).map(move |column| (row, column))) {
-            let mut sum = FusedSum::new(F16);
+            let [mut left, mut right] = [Factors::ZERO; 2];
             for k in 0..16 {
-                let factor = |seed, row| SumFactor::of(F16, random(seed, row, k));
-                sum.add_product(factor(1, row), factor(2, column));
+                left.set(k as usize, F16, random(1, row, k));
+                right.set(k as usize, F16, random(2, column, k));
             }
-            sum.add_accumulator(if wide { F32 } else { F16 }, c(row, column));
+            let start = (if wide { F32 } else { F16 }, c(row, column));
+            let sum = FusedSum::of(&left, &right, start);
             let expected = if wide { sum.to_f32() } else { sum.to_f16() };
             assert_eq!(found[row as usize][column as usize], expected, "{types} {row} {column}");
         }
