@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::{assert_generated, rivals, text_of, with_part};
+use super::{assert_generated, rivals, surfaces, text_of, with_part};
 
 const PAGE: &str = "docs/benchmarks.md";
 const README: &str = "README.md";
@@ -57,7 +57,7 @@ impl Set {
     }
 }
 
-fn geometric_mean(values: &[f64]) -> f64 {
+pub(super) fn geometric_mean(values: &[f64]) -> f64 {
     (values.iter().map(|value| value.ln()).sum::<f64>() / values.len() as f64).exp()
 }
 
@@ -367,6 +367,7 @@ fn tables_are_those_of_the_results() {
         ("cubes", ladder("results/cubes-h200.csv")),
         ("lookup", lookup()),
         ("calls", calls()),
+        ("surfaces", surfaces::surfaces()),
         ("rivals", rivals::of_f32()),
         ("tensor-core-ladder", climb("results/ladder-tensor-cores-h200.csv")),
         ("tensor-core-rivals", rivals::of_tensor_cores()),

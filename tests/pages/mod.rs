@@ -11,6 +11,7 @@ mod reference;
 mod rivals;
 mod runs;
 mod sentences;
+mod surfaces;
 
 use std::fs;
 use std::path::{Path, PathBuf};
