@@ -7,13 +7,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write as _;
-use std::num::NonZeroUsize;
-use std::sync::Arc;
-use std::time::Duration;
 
-use gemm_tune::compile::{
-    Architecture, CompilePool, CompileRequest, CompileTarget, CompileThreads, Compiler,
-};
 use gemm_tune::model::{
     ComputeCapability, Configuration, Device, Dtype, Epilogue, EpilogueOp, GemmType, Problem,
     ProblemPattern, Shape,
@@ -21,7 +15,7 @@ use gemm_tune::model::{
 use gemm_tune::render::{Rendered, Templates, render};
 use gemm_tune::space::{Families, Family, LegalSpace};
 
-use crate::support::nvrtc_or_skip;
+mod compiling;
 
 /// A large problem, one whose extents are no powers of two, one with odd extents, a row and a few
 /// columns. A family may be for some of them only.
@@ -358,89 +352,6 @@ fn faults_of_layout_are_reported() {
         assert_eq!(faults.len(), expected.len(), "{faults:?}");
         for (fault, expected) in faults.iter().zip(expected) {
             assert!(fault.starts_with(expected), "{fault}");
-        }
-    }
-}
-
-/// How many configurations are compiled beside the defaults.
-const SAMPLE: usize = 12;
-
-/// A default that spills more than this is a bad default; a few bytes cost no time that shows.
-const SPILL_TOLERANCE_BYTES: u32 = 16;
-
-/// A kernel to compile.
-struct Candidate {
-    what: String,
-    is_default: bool,
-    rendered: Rendered,
-}
-
-impl Candidate {
-    fn new(family: &Family, configuration: &Configuration, problem: &Problem) -> Self {
-        Self {
-            what: format!("{} {configuration}, {problem}", family.name),
-            is_default: default(family, problem).as_ref() == Some(configuration),
-            rendered: rendered(family, configuration, problem),
-        }
-    }
-}
-
-/// Each family's default, and a sample of all spaces that is the same in every run.
-fn candidates() -> Vec<Candidate> {
-    let families = families();
-    let mut candidates = Vec::new();
-    for family in families.iter() {
-        let problem = home(family)[0];
-        let default = default(family, &problem).unwrap();
-        candidates.push(Candidate::new(family, &default, &problem));
-    }
-    let mut random = fastrand::Rng::with_seed(9);
-    let in_turn: Vec<&Family> = families.iter().collect();
-    for family in in_turn.into_iter().cycle().take(SAMPLE) {
-        let (problem, space) = loop {
-            let problems = served(family, CANONICAL[random.usize(..CANONICAL.len())]);
-            let problem = problems[random.usize(..problems.len())];
-            let space = legal(family, &problem);
-            if !space.is_empty() {
-                break (problem, space);
-            }
-        };
-        let configuration = space.get(random.usize(..space.len())).unwrap();
-        candidates.push(Candidate::new(family, &configuration, &problem));
-    }
-    candidates
-}
-
-#[test]
-fn defaults_and_a_sample_of_each_space_compile() {
-    let architecture = Architecture::from(device().compute_capability);
-    let Some(nvrtc) = nvrtc_or_skip() else { return };
-    let compiler = Compiler::new(nvrtc, None, CompileTarget::Cubin(architecture)).unwrap();
-    let jobs = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-    let pool = CompilePool::new(Arc::new(compiler), CompileThreads::new(jobs).unwrap());
-    let candidates = candidates();
-    for (index, candidate) in candidates.iter().enumerate() {
-        let source = candidate.rendered.source.as_str().into();
-        pool.submit(index, CompileRequest { source, name: "gemm.cu".to_owned(), options: vec![] });
-    }
-    for _ in &candidates {
-        let (index, result) = pool.recv_timeout(Duration::from_secs(120)).expect("a result");
-        let Candidate { what, is_default, rendered } = &candidates[index];
-        let compiled = result.unwrap_or_else(|error| panic!("{what}: {error}"));
-        for kernel in &rendered.plan.kernels {
-            let entry = &kernel.entry;
-            let Some(resources) = compiled.resources.get(entry) else {
-                panic!("{what}: the source has no kernel `{entry}`");
-            };
-            let spilt = resources.spill_bytes();
-            let tolerated = spilt <= SPILL_TOLERANCE_BYTES;
-            assert!(
-                tolerated || !is_default,
-                "{what}: the default's `{entry}` spills {spilt} bytes"
-            );
-            if !tolerated {
-                say(&format!("notice: {what}: `{entry}` spills {spilt} bytes"));
-            }
         }
     }
 }

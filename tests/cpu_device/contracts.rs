@@ -262,8 +262,55 @@ const STORE_FAULTS: &[(&str, &str, &str, &str)] = &[
     ),
     (
         "boxes are copied that other threads write",
-        "fence.proxy.async.shared::cta;\" ::: \"memory\");\n                __syncwarp();",
-        "\" ::: \"memory\");\n                __syncwarp();",
+        "fence.proxy.async.shared::cta;\" ::: \"memory\");\n            __syncwarp();",
+        "\" ::: \"memory\");\n            __syncwarp();",
+        "",
+    ),
+    ("boxes of C are added before they are there", "wait_for_boxes<BEFORE>();", "", ""),
+    (
+        "a barrier expects fewer bytes of boxes than are copied",
+        "(end - first) * BOX_BYTES",
+        "(end - first) * BOX_BYTES - 128",
+        "",
+    ),
+    (
+        "C is added twice",
+        "value += output.beta * to_value(former);",
+        "value += 2 * output.beta * to_value(former);",
+        "wrong",
+    ),
+    (
+        "the box of another warp is read",
+        "16 * (threadIdx.x / 32 % 4);",
+        "16 * (threadIdx.x / 32 % 4 ^ 1);",
+        "",
+    ),
+];
+
+/// Faults in how boxes of an operand are brought and stored again, where a block has several tiles.
+const BOX_FAULTS: &[(&str, &str, &str, &str)] = &[
+    (
+        "a box is brought while it is stored",
+        "asm volatile(\"cp.async.bulk.wait_group.read 0;\" ::: \"memory\");  // boxes that were here have been stored",
+        "",
+        "",
+    ),
+    (
+        "boxes are read before their copies are done",
+        "asm volatile(\"cp.async.wait_all;\" ::: \"memory\");",
+        "",
+        "",
+    ),
+    (
+        "boxes are read before other lanes have copied",
+        "__syncwarp();  // the copies of all lanes",
+        "",
+        "",
+    ),
+    (
+        "an operand is read beyond the last row",
+        "row < output.M ? max(0, min(output.N - column, WIDTH)) : 0",
+        "max(0, min(output.N - column, WIDTH))",
         "",
     ),
 ];
@@ -377,7 +424,18 @@ fn faults_of_precision_and_of_epilogues_are_refused_and_their_absence_passes() {
 
 /// Checks that each fault in a configuration of `wgmma` is refused, and the kernel without it is not.
 fn check_refused(shape: &str, values: &[(&str, i64)], faults: &[(&str, &str, &str, &str)]) {
-    let pattern = ProblemPattern { types: BF16, layout: Layout::Nt, epilogue: Epilogue::NONE };
+    check_refused_with("", shape, values, faults);
+}
+
+/// The same with an epilogue.
+fn check_refused_with(
+    epilogue: &str,
+    shape: &str,
+    values: &[(&str, i64)],
+    faults: &[(&str, &str, &str, &str)],
+) {
+    let epilogue = epilogue.parse().unwrap();
+    let pattern = ProblemPattern { types: BF16, layout: Layout::Nt, epilogue };
     let problem = pattern.problem(shape.parse().unwrap());
     let mut unnoticed = Vec::new();
     for (name, from, to, expected) in faults {
@@ -402,6 +460,13 @@ fn faults_of_a_tile_that_takes_the_place_of_the_ring_are_refused() {
     let words = [("SCHEDULER", 0), ("EPILOGUE", 1), ("REDUCTION", 0), ("SPLIT_K", 1)];
     let values: Vec<_> = [("WARPGROUPS", 2), ("BN", 32)].into_iter().chain(words).collect();
     check_refused("128x32x640", &values, STORE_FAULTS);
+}
+
+#[test]
+fn faults_of_boxes_that_a_warp_brings_are_refused() {
+    let words = [("SCHEDULER", 1), ("EPILOGUE", 1), ("REDUCTION", 0), ("SPLIT_K", 1)];
+    let values: Vec<_> = [("WARPGROUPS", 1), ("BN", 8)].into_iter().chain(words).collect();
+    check_refused_with("residual", "1030x72x64", &values, BOX_FAULTS);
 }
 
 #[test]
