@@ -266,7 +266,7 @@ const STORE_FAULTS: &[(&str, &str, &str, &str)] = &[
         "\" ::: \"memory\");\n            __syncwarp();",
         "",
     ),
-    ("boxes of C are added before they are there", "wait_for_boxes<BEFORE>();", "", ""),
+    ("boxes of C are added before they are there", "wait_for_boxes<SOURCE>();", "", ""),
     (
         "a barrier expects fewer bytes of boxes than are copied",
         "(end - first) * BOX_BYTES",
@@ -463,7 +463,7 @@ fn faults_of_a_tile_that_takes_the_place_of_the_ring_are_refused() {
 }
 
 #[test]
-fn faults_of_boxes_that_a_warp_brings_are_refused() {
+fn faults_of_boxes_that_a_warp_copies_are_refused() {
     let words = [("SCHEDULER", 1), ("EPILOGUE", 1), ("REDUCTION", 0), ("SPLIT_K", 1)];
     let values: Vec<_> = [("WARPGROUPS", 1), ("BN", 8)].into_iter().chain(words).collect();
     check_refused_with("residual", "1030x72x64", &values, BOX_FAULTS);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::{assert_generated, rivals, surfaces, text_of, with_part};
+use super::{assert_generated, rivals, searches, surfaces, text_of, with_part};
 
 const PAGE: &str = "docs/benchmarks.md";
 const README: &str = "README.md";
@@ -368,6 +368,7 @@ fn tables_are_those_of_the_results() {
         ("lookup", lookup()),
         ("calls", calls()),
         ("surfaces", surfaces::surfaces()),
+        ("tensor-core-searches", searches::searches()),
         ("rivals", rivals::of_f32()),
         ("tensor-core-ladder", climb("results/ladder-tensor-cores-h200.csv")),
         ("tensor-core-rivals", rivals::of_tensor_cores()),

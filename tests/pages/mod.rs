@@ -10,6 +10,7 @@ mod pictures;
 mod reference;
 mod rivals;
 mod runs;
+mod searches;
 mod sentences;
 mod surfaces;
 
