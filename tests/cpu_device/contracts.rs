@@ -287,10 +287,10 @@ const STORE_FAULTS: &[(&str, &str, &str, &str)] = &[
     ),
 ];
 
-/// Faults in how boxes of an operand are brought and stored again, where a block has several tiles.
+/// Faults in how boxes of an operand are copied to shared memory and C is stored from there, where a block has several tiles.
 const BOX_FAULTS: &[(&str, &str, &str, &str)] = &[
     (
-        "a box is brought while it is stored",
+        "a box is copied to while it is stored",
         "asm volatile(\"cp.async.bulk.wait_group.read 0;\" ::: \"memory\");  // boxes that were here have been stored",
         "",
         "",
