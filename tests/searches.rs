@@ -40,7 +40,8 @@ fn a_tenth_of_a_space_holds_its_best_within_one_percent() {
     let some = cases(2, journals.len());
     journals.into_par_iter().take(some).for_each(|(name, worst)| {
         let path = format!("tests/data/journals/{name}.jsonl.gz");
-        let informed = read_informed(Path::new(&path), &families, &predictor).unwrap();
+        let informed =
+            read_informed(Path::new(&path), &families, |_| Ok(predictor.clone())).unwrap();
         let most = (informed.len() / 10).min(400);
         let level = replay(&informed, &trials(most)).level(most);
         assert!(level.mean >= 0.99, "{name} after {most}: {level:?}");
@@ -76,7 +77,7 @@ fn searches_leave_something_better_as_rarely_as_they_state() {
         .map(|name| {
             let path = format!("tests/data/journals/{name}.jsonl.gz");
             let path = Path::new(&path);
-            let informed = read_informed(path, &families, &predictor).unwrap();
+            let informed = read_informed(path, &families, |_| Ok(predictor.clone())).unwrap();
             [informed, read_recording(path).unwrap()].map(|recording| {
                 let trials = Trials { repeats: cases(2, 4), ..trials(300) };
                 let stops = replay(&recording, &trials).stops();

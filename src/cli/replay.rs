@@ -12,7 +12,6 @@ use super::console::Console;
 use super::failure::Failure;
 use super::output::finish;
 use super::{databases, request};
-use crate::model::Device;
 use crate::predict::LearnedModel;
 use crate::render::Templates;
 use crate::report::replayed;
@@ -84,13 +83,12 @@ fn run(arguments: &ReplayArguments, console: Console) -> Result<Value, Failure> 
     let recording = if arguments.informed {
         let families = Families::built_in().map_err(Failure::work)?;
         let templates = Templates::built_in().map_err(Failure::work)?;
-        let learned = match &arguments.experience {
-            Some(path) => request::learned_model(path)?,
-            None => LearnedModel::built_in(&Device::h200()).map_err(Failure::work)?,
-        };
+        let given = arguments.experience.as_deref().map(request::learned_model).transpose()?;
         let all: Vec<Family> = families.iter().cloned().collect();
-        let predictor = databases::noted(learned, (&all, &templates), console);
-        read_informed(&arguments.file, &families, &predictor)
+        read_informed(&arguments.file, &families, |device| {
+            let learned = given.clone().map_or_else(|| LearnedModel::built_in(device), Ok)?;
+            Ok(databases::noted(learned, (&all, &templates), console))
+        })
     } else {
         read_recording(&arguments.file)
     };

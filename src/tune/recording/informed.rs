@@ -3,7 +3,7 @@
 use super::entry::RecordingFault;
 use super::journal;
 use crate::model::Device;
-use crate::predict::Predictor;
+use crate::predict::{LearnedModelError, Predictor};
 use crate::search::{RecordedRow, Recording, SearchSpace};
 use crate::space::Families;
 use crate::tune::journal::{BEGINNING, Recorded, no_journal};
@@ -12,7 +12,7 @@ use crate::tune::journal::{BEGINNING, Recorded, no_journal};
 pub(super) fn recording(
     text: &str,
     families: &Families,
-    predictor: &Predictor,
+    predictor_for: &dyn Fn(&Device) -> Result<Predictor, LearnedModelError>,
 ) -> Result<Recording, RecordingFault> {
     let Some(Recorded { problem, device: name, .. }) = Recorded::parse(text) else {
         return Err(RecordingFault::somewhere(if text.starts_with(BEGINNING) {
@@ -22,14 +22,16 @@ pub(super) fn recording(
                 .to_owned()
         }));
     };
-    let device = Device::h200();
-    if name != device.name {
+    let known = Device::known();
+    let Some(device) = known.iter().find(|device| device.name == name) else {
+        let names: Vec<&str> = known.iter().map(|device| device.name.as_str()).collect();
         return Err(RecordingFault::somewhere(format!(
-            "of {name}, whose properties are not known here, only those of {}: replay it without \
-             them",
-            device.name
+            "of {name}, whose properties are not known here, only those of {}: replay it without them",
+            names.join(" and ")
         )));
-    }
+    };
+    let predictor =
+        predictor_for(device).map_err(|error| RecordingFault::somewhere(error.to_string()))?;
     let rows = journal::rows(text).unwrap_or_default();
     let rows: Vec<RecordedRow> =
         rows.into_iter().map(|row| of_today(row, families)).collect::<Result<_, _>>()?;
@@ -39,12 +41,12 @@ pub(super) fn recording(
         let Ok(family) = families.get(name) else { return };
         is_known = true;
         let SearchSpace { space, default, seeds, forecast, .. } = search_space;
-        let mut known = family.defaults(&device).iter().filter_map(|known| space.rank(known));
+        let mut known = family.defaults(device).iter().filter_map(|known| space.rank(known));
         *default = known.next();
         *seeds = known.collect();
         let best = default.and_then(|rank| space.get(rank));
         let spaces = [(family, &*space, best.as_ref())];
-        *forecast = predictor.forecasts(&spaces, &problem, &device).pop().flatten();
+        *forecast = predictor.forecasts(&spaces, &problem, device).pop().flatten();
     });
     if !is_known {
         return Err(RecordingFault::somewhere(

@@ -16,8 +16,9 @@ use serde_json::Value as Json;
 use thiserror::Error;
 
 use crate::files::{self, InputKind};
+use crate::model::Device;
 use crate::model::Micros;
-use crate::predict::Predictor;
+use crate::predict::{LearnedModelError, Predictor};
 use crate::search::Recording;
 use crate::space::Families;
 use crate::tune::journal::{BEGINNING as JOURNAL_BEGINNING, Recorded, no_journal};
@@ -45,17 +46,17 @@ pub fn read_recording(path: &Path) -> Result<Recording, RecordingError> {
 }
 
 /// Reads a journal of this program as a recorded space with the knowledge of a search: the defaults of
-/// `families`, and forecasts of a `predictor`.
+/// `families`, and forecasts of the predictor for the journal's device.
 ///
 /// # Errors
-/// [`RecordingError`]: as of [`read_recording`], and where it is no journal, or of a device or
-/// of families alone that are not known here.
+/// [`RecordingError`]: as of [`read_recording`], where it is no journal, or of a device or of families alone that are not
+/// known here, and what `predictor_for` refuses.
 pub fn read_informed(
     path: &Path,
     families: &Families,
-    predictor: &Predictor,
+    predictor_for: impl Fn(&Device) -> Result<Predictor, LearnedModelError>,
 ) -> Result<Recording, RecordingError> {
-    read(path, |text| informed::recording(text, families, predictor))
+    read(path, |text| informed::recording(text, families, &predictor_for))
 }
 
 /// Reads the bytes of a file of any form, compressed by gzip or not; `path` is for messages.
