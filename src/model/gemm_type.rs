@@ -144,6 +144,15 @@ impl GemmType {
         Self { a: dtype, b: dtype, d: dtype.default_out(), compute: dtype.default_compute() }
     }
 
+    /// Whether kernels of both take much the same time: operands of as many bytes, multiplied by the same instructions
+    /// at the same rate. Tensor cores multiply f16 as fast as bf16. Outputs may differ.
+    pub fn multiplies_like(&self, other: &Self) -> bool {
+        let is_16_bit = |types: &Self| matches!(types.compute, Compute::F16 | Compute::Bf16);
+        self.a.bytes() == other.a.bytes()
+            && self.b.bytes() == other.b.bytes()
+            && (self.compute == other.compute || (is_16_bit(self) && is_16_bit(other)))
+    }
+
     /// All types that [`GemmType::check`] accepts.
     pub fn all() -> impl Iterator<Item = Self> {
         Compute::ALL.iter().flat_map(|&compute| {

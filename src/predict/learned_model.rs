@@ -58,7 +58,7 @@ pub struct FamilyModel {
     pub times: usize,
     /// Error in per cent that nine in ten predictions are within, for problems outside the training data.
     pub error_percent: f64,
-    /// GEMM type.
+    /// GEMM type, the first of those in the training data. All of them multiply alike.
     #[serde(flatten)]
     pub types: GemmType,
     /// Parameters that are features, each with its values at the time of training.
@@ -170,7 +170,7 @@ impl LearnedModel {
         for (family, models) in other.families {
             let own = self.families.entry(family).or_default();
             for model in models {
-                let is_same = |one: &FamilyModel| one.types == model.types;
+                let is_same = |one: &FamilyModel| one.types.multiplies_like(&model.types);
                 if !own.iter().any(is_same) {
                     own.push(model);
                 }
@@ -270,9 +270,9 @@ fn migrated(mut file: Json) -> Json {
 }
 
 impl FamilyModel {
-    /// Whether a problem has the model's GEMM type.
+    /// Whether a problem's GEMM type multiplies like the model's.
     pub fn serves(&self, problem: &Problem) -> bool {
-        self.types == problem.types
+        self.types.multiplies_like(&problem.types)
     }
 
     /// Reads the family's configurations; `None` where the family never had a parameter of the model.

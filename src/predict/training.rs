@@ -48,7 +48,7 @@ impl ProblemTimes {
 
 impl LearnedModel {
     /// Trains models on times that were measured on a device with today's templates, one for each family and
-    /// GEMM type with at least eight problems and 200 times.
+    /// GEMM types that multiply alike, with at least eight problems and 200 times.
     pub fn learn(
         device: &Device,
         families: &[Family],
@@ -70,22 +70,29 @@ impl LearnedModel {
     ) -> Self {
         let mut gemm_types: Vec<_> = measured.iter().map(|one| one.problem.types).collect();
         gemm_types.sort_unstable();
-        gemm_types.dedup();
+        // One of each that multiply alike: they have one model.
+        let mut alike: Vec<GemmType> = Vec::new();
+        for types in gemm_types {
+            if !alike.iter().any(|known| known.multiplies_like(&types)) {
+                alike.push(types);
+            }
+        }
         let models = |family: &Family| -> Vec<FamilyModel> {
             let hash = templates.hash(family);
             let base = |types: &GemmType| {
                 let known = self.families.get(&family.name)?;
-                let is_own =
-                    |model: &&FamilyModel| model.types == *types && model.template_hash == hash;
+                let is_own = |model: &&FamilyModel| {
+                    model.types.multiplies_like(types) && model.template_hash == hash
+                };
                 known.iter().find(is_own)
             };
             let of_type = |types: &GemmType| {
-                let is_own = |one: &&ProblemTimes| one.problem.types == *types;
+                let is_own = |one: &&ProblemTimes| one.problem.types.multiplies_like(types);
                 let own: Vec<&ProblemTimes> = measured.iter().filter(is_own).collect();
                 let untrained = UntrainedModel { device, family, base: base(types), types };
                 untrained.train(hash.clone(), &own)
             };
-            gemm_types.iter().filter_map(of_type).collect()
+            alike.iter().filter_map(of_type).collect()
         };
         let models = families.iter().map(|family| (family.name.clone(), models(family)));
         let families = models.filter(|(_, models)| !models.is_empty()).collect();
