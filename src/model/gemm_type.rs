@@ -280,6 +280,24 @@ mod tests {
     }
 
     #[test]
+    fn types_of_16_bits_multiply_alike_whatever_their_output() {
+        let bf16 = GemmType::of(Dtype::Bf16);
+        for (other, is_alike) in [
+            (GemmType::of(Dtype::F16), true),
+            (GemmType { d: Dtype::F32, ..GemmType::of(Dtype::F16) }, true),
+            // The same operands, multiplied in f32 outside of tensor cores.
+            (GemmType { compute: Compute::F32, ..bf16 }, false),
+            (GemmType::of(Dtype::F32), false),
+            (GemmType::of(Dtype::I8), false),
+        ] {
+            assert_eq!(bf16.multiplies_like(&other), is_alike, "{other}");
+            assert_eq!(other.multiplies_like(&bf16), is_alike, "{other}");
+        }
+        let f32 = GemmType::of(Dtype::F32);
+        assert!(!f32.multiplies_like(&GemmType { compute: Compute::Tf32, ..f32 }));
+    }
+
+    #[test]
     fn a_type_whose_dtypes_follow_from_that_of_a_is_written_without_them() {
         for (types, text, words) in [
             (GemmType::of(Dtype::F32), r#"{"dtype":"f32","compute":"f32"}"#, "f32"),

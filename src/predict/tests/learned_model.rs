@@ -178,9 +178,13 @@ fn the_built_in_model_fits_the_built_in_families() {
     let (predictor, stale) =
         Predictor::new(learned.clone(), &families, &Templates::built_in().unwrap());
     assert!(stale.is_empty(), "{stale:?}");
-    for family in families.iter().filter(|family| learned.families.contains_key(&family.name)) {
-        let found = predictor.family(family, &problem(64, 64, 64), &device);
-        assert!(found.is_some(), "{}: learn it again", family.name);
+    for (name, models) in &learned.families {
+        let family = families.iter().find(|family| family.name == *name).unwrap();
+        for model in models {
+            let problem = Problem { types: model.types, ..problem(64, 64, 64) };
+            let found = predictor.family(family, &problem, &device);
+            assert!(found.is_some(), "{name} of {}: learn it again", model.types);
+        }
     }
     // The cpu device models the times of that GPU.
     assert!(LearnedModel::built_in(&Device::cpu()).unwrap() == learned);
