@@ -1,4 +1,4 @@
-//! Predictions of one family's kernels for one GEMM type, by its learned model.
+//! Predictions of one family's kernels for GEMM types that multiply alike, by its learned model.
 
 use super::analytic::CostModel;
 use super::boosted_trees::{COLUMNS, Precision};

@@ -16,8 +16,7 @@ use serde_json::Value as Json;
 use thiserror::Error;
 
 use crate::files::{self, InputKind};
-use crate::model::Device;
-use crate::model::Micros;
+use crate::model::{Device, Micros};
 use crate::predict::{LearnedModelError, Predictor};
 use crate::search::Recording;
 use crate::space::Families;
