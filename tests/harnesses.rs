@@ -18,7 +18,7 @@ use crate::support::without::skip;
 const PROGRAM: &str = "#ifndef __CUDACC_RTC__\n";
 
 /// Problems with every dtype, layout and operation of epilogues, as their JSON.
-const PROBLEMS: [&str; 11] = [
+const PROBLEMS: [&str; 12] = [
     r#"{"shape":{"m":64,"n":128,"k":64},"batch":1,"dtype":"f32","compute":"f32","layout":"nn"}"#,
     r#"{"shape":{"m":33,"n":65,"k":7},"batch":3,"dtype":"f32","compute":"f32","layout":"tn","epilogue":"bias,row-scale,gelu,mul"}"#,
     r#"{"shape":{"m":4,"n":128,"k":96},"batch":2,"dtype":"f32","compute":"f32","layout":"nt","epilogue":"residual,col-scale,silu"}"#,
@@ -27,6 +27,7 @@ const PROBLEMS: [&str; 11] = [
     r#"{"shape":{"m":64,"n":64,"k":64},"batch":2,"dtype":"f16","compute":"f16","layout":"tn"}"#,
     r#"{"shape":{"m":64,"n":64,"k":64},"batch":1,"dtype":"f16","out":"f32","compute":"f16","layout":"nn","epilogue":"gelu-tanh"}"#,
     r#"{"shape":{"m":96,"n":64,"k":128},"batch":1,"dtype":"bf16","compute":"bf16","layout":"tt","epilogue":"relu,residual"}"#,
+    r#"{"shape":{"m":5,"n":70,"k":90},"batch":2,"dtype":"bf16","compute":"bf16","layout":"nt","epilogue":"bias"}"#,
     r#"{"shape":{"m":64,"n":64,"k":64},"batch":1,"dtype":"i8","compute":"i8","layout":"nt"}"#,
     r#"{"shape":{"m":64,"n":64,"k":128},"batch":1,"dtype":"i8","out":"f16","compute":"i8","layout":"nt","epilogue":"row-scale,col-scale,bias"}"#,
     r#"{"shape":{"m":64,"n":64,"k":64},"batch":1,"dtype":"i8","out":"bf16","compute":"i8","layout":"nt","epilogue":"row-scale,silu"}"#,

@@ -373,14 +373,15 @@ fn problems() -> Vec<Case> {
     cases
 }
 
-/// A GEMM type that a family serves and whose operands are stored in f32.
-fn stored_in_f32(family: &Family) -> GemmType {
+/// A GEMM type that a family serves and whose operands are stored in f32; `None` for families of 16-bit elements, which
+/// `gemm-tune check` executes on padded rows.
+fn stored_in_f32(family: &Family) -> Option<GemmType> {
     let serves = |types: &GemmType| {
         let problem =
             Problem { types: *types, ..Problem::new("64x64x64".parse().unwrap(), Dtype::F32) };
         types.uniform() == Some(Dtype::F32) && family.refusal(&problem, &Device::cpu()).is_none()
     };
-    GemmType::all().find(serves).unwrap()
+    GemmType::all().find(serves)
 }
 
 #[test]
@@ -399,7 +400,7 @@ fn every_family_keeps_within_rows_that_are_padded_or_begin_anywhere() {
     // Searches on this architecture exclude all of `tma`; this variant of it has configurations.
     let boxes = boxes::boxes();
     for family in families.iter().filter(|family| family.name != "tma").chain([&boxes]) {
-        let types = stored_in_f32(family);
+        let Some(types) = stored_in_f32(family) else { continue };
         let executed = chosen.par_iter().flat_map_iter(|&(number, case)| {
             let case = Case { problem: Problem { types, ..case.problem }, ..case };
             let sample = case.sample(family, &mut fastrand::Rng::with_seed(number as u64));

@@ -6,8 +6,8 @@
 //!
 //! - **Stream.** The operands pass the memory once, at the data sheet's bandwidth. What an SM's blocks stream arrives at
 //!   the rate of the loads under way (Little's law), and at 1.8 times the SM's share of the bandwidth at most, from the
-//!   L2 cache. A multiply-add takes 1.5 of its issue slots; each word of the held operand is read from shared memory for
-//!   the lines that a thread has.
+//!   L2 cache. In f32 a multiply-add takes 1.5 of its issue slots; each word of the held operand is read from shared
+//!   memory for the lines that a thread has. Tensor cores take no time that counts.
 //! - **Latency.** Each round of loads takes 440 clocks, and each wave of blocks 1430.
 //! - **Held operand.** Each block copies its part, at 0.8 times the SM's share of the bandwidth.
 //! - **Sums.** Threads that share K add their sums in shared memory, 15 clocks for each doubling and sum of a thread.
@@ -19,7 +19,7 @@
 //! (docs/decisions/2026-11-24-streaming-cost.md).
 
 use super::device_limits::{least_traffic, memory_bandwidth};
-use crate::model::{CachePolicy, Device, GemmType, Micros, Occupancy, Problem, Storage};
+use crate::model::{CachePolicy, Compute, Device, GemmType, Micros, Occupancy, Problem, Storage};
 use crate::space::{Extents, StreamedBlock, StreamedWork};
 
 /// Time of an empty launch, and of the one that adds up parts of K.
@@ -136,7 +136,11 @@ impl StreamingModel {
         let lanes = f64::from(device.compute_capability.f32_lanes());
         let lines = (cost.sums / short).max(1.0);
         let products = busiest * cost.steps * rows * columns;
-        let computing = products * (ISSUED / lanes + SHARED_READ / 32.0 / lines);
+        let computing = match problem.types.compute {
+            Compute::F32 => products * (ISSUED / lanes + SHARED_READ / 32.0 / lines),
+            // Tensor cores take little of the time.
+            _ => 0.0,
+        };
         let overlapping = (streaming.powi(3) + moving.powi(3) + computing.powi(3)).cbrt();
         let copying = busiest * short * cost.steps * element / (COPY_RATE * bandwidth);
         let doublings = (block.threads_along_k as f64).log2();

@@ -85,15 +85,18 @@ mod tests {
     fn declared_blocks_are_those_of_the_launch() {
         let device = Device::h200();
         let families = Families::built_in().unwrap();
-        let family = families.get("skinny").unwrap();
         let mut seen = 0;
-        for (shape, layout) in [
-            ("1x4096x4096", Layout::Nn),
-            ("7x1473x2685", Layout::Tt),
-            ("8280x1x96", Layout::Nn),
-            ("904x6x13120", Layout::Nt),
+        for (name, dtype, shape, layout) in [
+            ("skinny", Dtype::F32, "1x4096x4096", Layout::Nn),
+            ("skinny", Dtype::F32, "7x1473x2685", Layout::Tt),
+            ("skinny", Dtype::F32, "8280x1x96", Layout::Nn),
+            ("skinny", Dtype::F32, "904x6x13120", Layout::Nt),
+            ("skinny_mma", Dtype::Bf16, "1x4096x4096", Layout::Nt),
+            ("skinny_mma", Dtype::F16, "7x1472x2688", Layout::Tt),
+            ("skinny_mma", Dtype::Bf16, "8280x1x96", Layout::Tn),
         ] {
-            let problem = Problem { layout, ..Problem::new(shape.parse().unwrap(), Dtype::F32) };
+            let family = families.get(name).unwrap();
+            let problem = Problem { layout, ..Problem::new(shape.parse().unwrap(), dtype) };
             let storage = Storage::packed(&problem);
             let extents = Extents::new(&problem, &storage);
             let space = LegalSpace::of(family, &problem, &device).unwrap();
@@ -114,7 +117,7 @@ mod tests {
                 seen += 1;
             }
         }
-        assert!(seen > 60, "{seen}");
+        assert!(seen > 120, "{seen}");
     }
 
     #[test]
