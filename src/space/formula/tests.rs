@@ -162,6 +162,25 @@ fn by_the_engine(text: &str, m: i64) -> Result<String, String> {
     added.and_then(|()| engine.render("expression", &context)).map_err(|error| error.to_string())
 }
 
+#[test]
+fn whole_real_numbers_are_taken_as_the_engine_takes_them() {
+    for (text, value) in [
+        ("(RATIO * 4) | at_least(least=1)", Some("i3")),
+        ("RATIO | at_least(least=1)", None),
+        // -2^63 is an integer of 64 bits, the next real number below it and 2^63 are none.
+        ("(-9000000000000000000 + RATIO) | at_most(most=0)", Some("i-9000000000000000000")),
+        (
+            "(-4611686018427387904 * (RATIO + 1.25)) | at_most(most=0)",
+            Some("i-9223372036854775808"),
+        ),
+        ("(-4611686018427388928 * (RATIO + 1.25)) | at_most(most=0)", None),
+        ("(4611686018427387904 * (RATIO + 1.25)) | at_least(least=0)", None),
+    ] {
+        assert_eq!(by_the_formula(text, 7).ok().as_deref(), value, "{text}");
+        assert_eq!(by_the_engine(text, 7).ok().as_deref(), value, "{text}");
+    }
+}
+
 fn by_the_formula(text: &str, m: i64) -> Result<String, String> {
     let (formula, _) = read_test(text).map_err(|error| error.message)?;
     let value = formula.evaluate(&terms(m)).map_err(|fault| format!("{fault:?}"))?;

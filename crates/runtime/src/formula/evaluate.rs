@@ -1,6 +1,7 @@
 //! Values of formulas. Integers are exact within 128 bits, and what does not fit is an error.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
 use super::{Binary, Formula, OPEN, Slot, Unary};
 use crate::model::Value;
@@ -422,11 +423,15 @@ impl Binary {
     }
 }
 
+/// The real numbers from the smallest integer of 64 bits to below 2^63, which is one beyond the
+/// largest.
+const I64: Range<f64> = i64::MIN as f64..i64::MAX as f64;
+
 fn integer(value: Term<'_>, side: OperandSide) -> Result<i64, (FaultKind, OperandSide)> {
     match value {
         Term::Int(value) => i64::try_from(value).map_err(|_| (FaultKind::Overflow, side)),
         // As in the engine, whose filters take whole real numbers.
-        Term::Float(value) if value.fract() == 0.0 && value.abs() < 9e18 => Ok(value as i64),
+        Term::Float(value) if value.fract() == 0.0 && I64.contains(&value) => Ok(value as i64),
         other => Err((FaultKind::NoInteger(other.kind()), side)),
     }
 }
