@@ -2,6 +2,8 @@
 //! on, and validated. It needs no GPU. Operands are packed first, and then stored with their rows apart, where the
 //! configuration serves that. A configuration that is legal for several problems is compiled once where its source is the same.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -15,7 +17,8 @@ use super::failed::{FailedCandidate, failed_compile, failed_render, located, loc
 use crate::compile::{Compile, CompileRequest};
 use crate::cpu::{CountingMode, GlobalMemory, PtxModule};
 use crate::model::{
-    Configuration, Device, Fault, GemmType, LocatedFailure, Mismatch, Outcome, Problem, Storage,
+    Configuration, Device, Fault, GemmType, LocatedFailure, Mismatch, Outcome, Problem,
+    ProblemPattern, Storage,
 };
 use crate::render::{Templates, render_stored};
 use crate::space::{Extents, Family, LegalSpace, Legality};
@@ -89,7 +92,8 @@ pub enum CheckEvent<'a> {
     },
 }
 
-/// A configuration and the problems that it is checked for.
+/// A configuration and the problems that it is checked for. In the end they are of one pattern: others have sources of
+/// their own.
 struct CheckJob<'a> {
     family: &'a Family,
     configuration: Configuration,
@@ -97,7 +101,19 @@ struct CheckJob<'a> {
     problems: Vec<(usize, usize)>,
 }
 
-impl CheckJob<'_> {
+impl<'a> CheckJob<'a> {
+    /// A job for each pattern of its problems.
+    fn by_pattern(self, problems: &[Problem]) -> impl Iterator<Item = Self> + use<'a> {
+        let mut jobs: IndexMap<ProblemPattern, Self> = IndexMap::new();
+        for place in &self.problems {
+            let configuration = || self.configuration.clone();
+            let new = || Self { configuration: configuration(), problems: Vec::new(), ..self };
+            let job = jobs.entry(problems[place.0].pattern()).or_insert_with(new);
+            job.problems.push(*place);
+        }
+        jobs.into_values()
+    }
+
     fn failed(&self, outcome: Outcome, failure: LocatedFailure) -> FailedCandidate {
         FailedCandidate { configuration: self.configuration.clone(), outcome, failure }
     }
@@ -230,7 +246,7 @@ fn sample<'a>(checks: &CheckPlan<'a>) -> Result<(Vec<CheckJob<'a>>, Vec<CheckRes
             }
             results.push(checked);
         }
-        jobs.extend(drawn.into_values());
+        jobs.extend(drawn.into_values().flat_map(|job| job.by_pattern(checks.problems)));
     }
     Ok((jobs, results))
 }
@@ -313,8 +329,9 @@ impl StoredOperands {
 /// Bytes of the widest vector access of a thread; TMA takes rows of multiples of as many.
 const VECTOR_BYTES: u64 = 16;
 
-/// The source that was compiled last, and what came of it. Problems of one layout mostly share it.
-type LastProgram = Option<(Arc<str>, Result<PtxModule, Outcome>)>;
+/// The sources of a job that were compiled, and what came of them. Its problems mostly share one where they are packed, and
+/// another where rows are apart.
+type Programs = HashMap<Arc<str>, Result<PtxModule, Outcome>>;
 
 /// The state that the threads share.
 struct CheckWorker<'a> {
@@ -334,7 +351,7 @@ impl CheckWorker<'_> {
         job: &CheckJob<'_>,
         report: &mut dyn FnMut(usize, Result<Correct, FailedCandidate>) -> bool,
     ) -> Result<(), TuneError> {
-        let mut last = None;
+        let mut programs = Programs::new();
         for (problem_at, place) in &job.problems {
             let problem = &self.checks.problems[*problem_at];
             let legality =
@@ -349,7 +366,7 @@ impl CheckWorker<'_> {
             let apart = all.find(|operands| permits(&operands.storage));
             let mut result = Ok(());
             for operands in packed.into_iter().chain(apart) {
-                result = self.execute_stored(job, problem, operands, &mut last)?;
+                result = self.execute_stored(job, problem, operands, &mut programs)?;
                 if result.is_err() {
                     break;
                 }
@@ -367,7 +384,7 @@ impl CheckWorker<'_> {
         job: &CheckJob<'_>,
         problem: &Problem,
         operands: &StoredOperands,
-        last: &mut LastProgram,
+        programs: &mut Programs,
     ) -> Result<Result<(), FailedCandidate>, TuneError> {
         let CheckPlan { device, templates, seed, .. } = *self.checks;
         let storage = &operands.storage;
@@ -384,14 +401,13 @@ impl CheckWorker<'_> {
             Ok(rendered) => rendered,
         };
         let source: Arc<str> = rendered.source.into();
-        let known = last.take().filter(|(known, _)| *known == source);
-        let (_, program) = last.insert(match known {
-            Some(known) => known,
-            None => {
-                let program = self.compile(&family.name, &source)?;
-                (source, program)
+        let program = match programs.entry(source) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let program = self.compile(&family.name, new.key())?;
+                new.insert(program)
             }
-        });
+        };
         let result = program.as_ref().map_err(Outcome::clone).and_then(|program| {
             validator
                 .validate(program, &rendered.plan, CountingMode::Off)
