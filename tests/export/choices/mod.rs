@@ -263,12 +263,12 @@ fn beside_lookup(exported: &Exported, bundle: &Bundle, call: &Call) -> Option<St
 
 #[test]
 fn all_surfaces_choose_alike() {
-    println!("{}", compare(Kind::Winners, cases(5_000, 20_000)));
+    println!("{}", compare(Kind::Winners, cases(5_000, 10_000)));
 }
 
 #[test]
 fn all_surfaces_choose_alike_for_other_types_and_epilogues() {
-    println!("{}", compare(Kind::Types, cases(2_000, 8_000)));
+    println!("{}", compare(Kind::Types, cases(2_000, 4_000)));
 }
 
 #[test]
