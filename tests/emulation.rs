@@ -357,6 +357,29 @@ fn a_tail_that_blocks_share_is_right_on_every_kind_of_edge() {
 }
 
 #[test]
+fn rows_that_no_tensor_map_takes_are_loaded_and_shifted() {
+    let Some(compiler) = compiler_or_skip() else { return };
+    let family = [restricted("wgmma", "UNALIGNED", "load")];
+    let templates = Templates::built_in().unwrap();
+    // One operand or both; rows of every alignment below 16 bytes; extents within a tile, and beyond.
+    let all = [Layout::Nn, Layout::Nt, Layout::Tn, Layout::Tt];
+    let shapes = ["130x66x196", "100x33x263", "131x57x323", "300x12x1001", "9x302x126"];
+    let mut problems: Vec<Problem> = Vec::new();
+    for (number, (shape, layout)) in shapes.iter().flat_map(|s| all.map(|l| (s, l))).enumerate() {
+        let dtype = if number % 2 == 0 { Dtype::Bf16 } else { Dtype::F16 };
+        let problem = Problem { layout, ..Problem::new(shape.parse().unwrap(), dtype) };
+        problems.push(Problem { batch: 1 + number as u64 % 3, ..problem });
+    }
+    let of_bytes = Problem::new("70x40x205".parse().unwrap(), Dtype::I8);
+    problems.push(Problem { layout: Layout::Nt, ..of_bytes });
+    with_epilogues(&mut problems[..8]);
+    let sample = cases(1, 2);
+    let kit = (family.as_slice(), &templates);
+    let results = checked_on(&Device::h200(), &compiler, kit, &problems, Sample::Of(sample));
+    assert_eq!(all_pass(&results), sample * problems.len());
+}
+
+#[test]
 fn parts_of_k_that_meet_in_a_cluster_are_right_on_every_kind_of_edge() {
     let Some(compiler) = compiler_or_skip() else { return };
     let (family, templates) =
