@@ -4,24 +4,23 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use gemm_tune::compile::{Compile, CompileThreads};
+use gemm_tune::compile::Compile;
 use gemm_tune::model::{
-    Compute, ComputeCapability, Device, Dtype, Epilogue, GemmType, Hint, Layout, Outcome,
-    OutcomeKind, Problem, ProblemPattern, Timing, Value, WarmStart,
+    Compute, Device, Dtype, Epilogue, GemmType, Layout, Outcome, OutcomeKind, Problem,
+    ProblemPattern, Value,
 };
 use gemm_tune::render::Templates;
-use gemm_tune::search::Search;
-use gemm_tune::space::{Families, Family, LegalSpace};
-use gemm_tune::tune::{
-    CheckPlan, CheckResult, Hints, Kit, Machine, Sample, Settings, TuneEvent, check, spaces, tune,
-};
+use gemm_tune::space::{Families, Family};
+use gemm_tune::tune::{CheckPlan, CheckResult, Sample, check};
 
 use crate::support::cases::cases;
 use crate::support::program::gemm_tune;
 use crate::support::{boxes, compiler_or_skip};
+
+mod one_value;
+mod tuning;
 
 fn jobs() -> NonZeroUsize {
     std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
@@ -318,252 +317,6 @@ fn some_blocks_of_a_large_problem_show_the_same_faults() {
     ] {
         let failure = outcomes[fault].as_ref().and_then(Outcome::failure).unwrap_or_default();
         assert!(failure.contains(words), "{fault}: {failure}");
-    }
-}
-
-/// A built-in family with one value of a parameter alone.
-fn restricted(family: &str, parameter: &str, value: &str) -> Family {
-    let mut family = Families::built_in().unwrap().get(family).unwrap().clone();
-    let values = family.parameters.get_mut(parameter).unwrap();
-    values.retain(|known| known.to_string() == value);
-    assert_eq!(values.len(), 1, "{parameter} = {value}");
-    family
-}
-
-/// A GPU of 3 or 5 SMs has its tail where products are small enough for the host.
-#[test]
-fn a_tail_that_blocks_share_is_right_on_every_kind_of_edge() {
-    let Some(compiler) = compiler_or_skip() else { return };
-    let (family, templates) =
-        ([restricted("pipelined", "SCHEDULER", "stream_k")], Templates::built_in().unwrap());
-    let (sample, mut executed) = (cases(1, 2), 0);
-    for (sms, shapes) in [
-        (3, ["256x256x300", "257x391x258", "300x262x517"]),
-        (5, ["320x384x131", "510x258x260", "301x515x257"]),
-    ] {
-        let device = Device { sms, ..Device::cpu() };
-        let pairs = Layout::ALL.iter().flat_map(|layout| shapes.map(|s| problem(s, *layout)));
-        let mut problems: Vec<Problem> = pairs.collect();
-        with_epilogues(&mut problems);
-        let kit = (family.as_slice(), &templates);
-        let results = checked_on(&device, &compiler, kit, &problems, Sample::Of(sample));
-        for result in &results {
-            println!("{} on {sms} SMs: {} of {}", result.problem, result.passed, result.legal);
-        }
-        executed += all_pass(&results);
-    }
-    println!("{executed} executions passed");
-    assert!(executed * 8 >= 150 * sample, "{executed}");
-}
-
-#[test]
-fn rows_that_no_tensor_map_takes_are_loaded_and_shifted() {
-    let Some(compiler) = compiler_or_skip() else { return };
-    let family = [restricted("wgmma", "UNALIGNED", "load")];
-    let templates = Templates::built_in().unwrap();
-    // One operand or both; rows of every alignment below 16 bytes; extents within a tile, and beyond.
-    let all = [Layout::Nn, Layout::Nt, Layout::Tn, Layout::Tt];
-    let shapes = ["130x66x196", "100x33x263", "131x57x323", "300x12x1001", "9x302x126"];
-    let mut problems: Vec<Problem> = Vec::new();
-    for (number, (shape, layout)) in shapes.iter().flat_map(|s| all.map(|l| (s, l))).enumerate() {
-        let dtype = if number % 2 == 0 { Dtype::Bf16 } else { Dtype::F16 };
-        let problem = Problem { layout, ..Problem::new(shape.parse().unwrap(), dtype) };
-        problems.push(Problem { batch: 1 + number as u64 % 3, ..problem });
-    }
-    let of_bytes = Problem::new("70x40x205".parse().unwrap(), Dtype::I8);
-    problems.push(Problem { layout: Layout::Nt, ..of_bytes });
-    with_epilogues(&mut problems[..8]);
-    let sample = cases(1, 2);
-    let kit = (family.as_slice(), &templates);
-    let results = checked_on(&Device::h200(), &compiler, kit, &problems, Sample::Of(sample));
-    assert_eq!(all_pass(&results), sample * problems.len());
-}
-
-#[test]
-fn parts_of_k_that_meet_in_a_cluster_are_right_on_every_kind_of_edge() {
-    let Some(compiler) = compiler_or_skip() else { return };
-    let (family, templates) =
-        ([restricted("pipelined", "REDUCTION", "cluster")], Templates::built_in().unwrap());
-    let shapes = ["65x70x300", "33x129x517", "96x64x1030"];
-    let pairs = Layout::ALL.iter().flat_map(|layout| shapes.map(|s| problem(s, *layout)));
-    let mut problems: Vec<Problem> = pairs.collect();
-    problems.push(Problem { batch: 3, ..problem("40x50x260", Layout::Nn) });
-    with_epilogues(&mut problems);
-    let kit = (family.as_slice(), &templates);
-    let sample = cases(1, 2);
-    let results = checked_on(&Device::h200(), &compiler, kit, &problems, Sample::Of(sample));
-    assert_eq!(all_pass(&results), sample * problems.len());
-}
-
-#[test]
-fn parts_of_k_that_are_added_to_c_are_right_on_every_kind_of_edge() {
-    let Some(compiler) = compiler_or_skip() else { return };
-    let family = [restricted("pipelined", "REDUCTION", "atomic").allowing_nondeterministic()];
-    let templates = Templates::built_in().unwrap();
-    let shapes = ["65x70x300", "33x129x517", "96x64x1030"];
-    let pairs = Layout::ALL.iter().flat_map(|layout| shapes.map(|s| problem(s, *layout)));
-    let mut problems: Vec<Problem> = pairs.collect();
-    problems.push(Problem { batch: 3, ..problem("40x50x260", Layout::Nn) });
-    let kit = (family.as_slice(), &templates);
-    let sample = cases(1, 2);
-    let results = checked_on(&Device::h200(), &compiler, kit, &problems, Sample::Of(sample));
-    assert_eq!(all_pass(&results), sample * problems.len());
-
-    // No block has the whole sum, to which an epilogue applies.
-    let followed = Problem { epilogue: "relu".parse().unwrap(), ..problems[0] };
-    assert!(LegalSpace::of(&family[0], &followed, &Device::h200()).unwrap().is_empty());
-
-    // Additions one at a time, for what cannot add vectors.
-    let eight = ComputeCapability { major: 8, minor: 0 };
-    let a100 = Device { compute_capability: eight, ..Device::h200() };
-    let results = checked_on(&a100, &compiler, kit, &problems[..2], Sample::Of(2));
-    assert_eq!(all_pass(&results), 4);
-
-    // Of a large problem no part can be judged, which is said.
-    let large = [problem("128x128x65536", Layout::Nn)];
-    let results = checked_on(&Device::h200(), &compiler, kit, &large, Sample::Of(1));
-    let why = &results[0].failures[0].failure.message;
-    assert!(why.contains("blocks add to the same elements"), "{why}");
-}
-
-#[test]
-fn some_blocks_of_a_large_problem_have_their_operands_laid_out_whole() {
-    let Some(compiler) = compiler_or_skip() else { return };
-    let kit = (vec![restricted("pipelined", "PACK", "a")], Templates::built_in().unwrap());
-    let results = checked(&compiler, &kit, &[problem("2040x2000x64", Layout::Nn)], Sample::Of(2));
-    assert_eq!(all_pass(&results), 2);
-}
-
-#[test]
-fn tuning_on_the_host_finds_a_right_kernel_and_says_that_its_time_is_modelled() {
-    let Some(compiler) = compiler_or_skip() else { return };
-    // Templates of a folder come on top of the built-in ones.
-    let (mut families, templates) = faulty("faulty");
-    families.extend(built_in().0);
-    let mut kit = Kit {
-        families,
-        templates,
-        compiler: Arc::new(compiler),
-        threads: CompileThreads::new(jobs()).unwrap(),
-        machine: Machine::Host,
-        predictor: Arc::default(),
-    };
-    let settings = Settings { max_configs: Some(40), ..Settings::default() };
-    let mut evaluated = 0;
-    let on_event = &mut |event: TuneEvent<'_>| {
-        evaluated += usize::from(matches!(event, TuneEvent::Evaluated { .. }));
-    };
-    let problem = problem("65x100x40", Layout::Nn);
-    let stop = AtomicBool::new(false);
-    let summary = tune(&problem, &Hints::default(), &mut kit, &settings, &stop, on_event).unwrap();
-    assert_eq!((summary.evaluated(), evaluated), (40, 40));
-    let winner = summary.winner().unwrap();
-    assert_eq!(winner.measurement.timing, Timing::Modelled);
-    assert!(winner.validation.reference.contains("on the host, all "), "{winner:?}");
-    assert!(winner.measurement.median().0 > 0.0);
-    let failed: usize = summary.coverage.iter().map(|family| family.failures.len()).sum();
-    assert!(failed > 0 && summary.restarts == 0);
-}
-
-#[test]
-fn kernels_with_other_bits_in_each_run_are_tried_by_who_allows_them() {
-    let Some(compiler) = compiler_or_skip() else { return };
-    let family = Families::built_in().unwrap().get("pipelined").unwrap().clone();
-    let problem = problem("40x50x300", Layout::Nn);
-    let choice = "PACK=none,BM=32,BN=32,TM=4,TN=4,LANES_M=4,BK=16,STAGES=3,FRAGMENT_STAGES=1,MIN_BLOCKS=8,\
-                  SPLIT_K=2,SCHEDULER=data_parallel,REDUCTION=atomic,UNROLL=16,READ_ORDER=down";
-    let configuration = family.choose(choice, &problem, &Device::cpu()).unwrap();
-    let record = Hint { family: "pipelined".to_owned(), configuration: configuration.clone() };
-    let start = WarmStart { record: Some(record), others: Vec::new() };
-    let hints = Hints { start, ..Hints::default() };
-    let compiler: Arc<dyn Compile> = Arc::new(compiler);
-    let tuned = |family: Family| {
-        let mut kit = Kit {
-            families: vec![family],
-            templates: Templates::built_in().unwrap(),
-            compiler: Arc::clone(&compiler),
-            threads: CompileThreads::new(jobs()).unwrap(),
-            machine: Machine::Host,
-            predictor: Arc::default(),
-        };
-        let settings = Settings { max_configs: Some(1), ..Settings::default() };
-        let stop = AtomicBool::new(false);
-        tune(&problem, &hints, &mut kit, &settings, &stop, &mut |_| {}).unwrap()
-    };
-    let of = |summary: &gemm_tune::tune::Summary| {
-        let own = summary.ranking.iter().find(|one| one.configuration == configuration);
-        own.map(|standing| standing.plan.nondeterministic)
-    };
-    let usual = tuned(family.clone());
-    assert_eq!(of(&usual), None, "the record has no part in a run that does not allow it");
-    let rule = "not (REDUCTION == 'atomic')";
-    let pruned = usual.coverage[0].pruned.iter().find(|pruned| pruned.require == rule).unwrap();
-    assert!(pruned.configurations > 0);
-    assert!(pruned.because.contains("--allow-nondeterministic"), "{}", pruned.because);
-    assert!(usual.ranking.iter().all(|standing| !standing.plan.nondeterministic));
-    let allowed = tuned(family.allowing_nondeterministic());
-    assert_eq!(of(&allowed), Some(true));
-}
-
-#[test]
-fn what_won_before_is_tried_first_and_the_record_is_in_the_final_whatever_the_search() {
-    let Some(compiler) = compiler_or_skip() else { return };
-    let (families, templates) = built_in();
-    let mut kit = Kit {
-        families: families.into_iter().filter(|family| family.name == "coarsened").collect(),
-        templates,
-        compiler: Arc::new(compiler),
-        threads: CompileThreads::new(jobs()).unwrap(),
-        machine: Machine::Host,
-        predictor: Arc::default(),
-    };
-    let problem = problem("40x30x20", Layout::Nn);
-    let known =
-        spaces(&kit.families, &kit.templates, &problem, &Device::cpu(), &Hints::default()).unwrap();
-    let space = &known.families[0].space;
-    let hint = |rank: usize| {
-        let family = "coarsened".to_owned();
-        Hint { family, configuration: space.get(rank).unwrap() }
-    };
-    let default = known.families[0].default.clone().unwrap();
-    // Neither the default nor what comes right after it.
-    let others: Vec<usize> =
-        (5..space.len()).filter(|rank| Some(*rank) != space.rank(&default)).collect();
-    let gone = Hint { family: "gone".to_owned(), configuration: default.clone() };
-    let won = vec![gone, hint(others[0])];
-    let start = WarmStart { record: Some(hint(others[1])), others: won };
-    let hints = Hints { start, ..Hints::default() };
-    let mut tuned = |fresh: bool, max_configs: usize| {
-        let (search, max_configs) = (Search::Exhaustive, Some(max_configs));
-        let settings = Settings { max_configs, fresh, search, ..Settings::default() };
-        let (mut evaluated, mut announced) = (Vec::new(), 0);
-        let on_event = &mut |event: TuneEvent<'_>| match event {
-            TuneEvent::Started { hints, .. } => announced = hints,
-            TuneEvent::Evaluated { configuration, .. } => evaluated.push(configuration.clone()),
-            _ => {}
-        };
-        let stop = AtomicBool::new(false);
-        let summary = tune(&problem, &hints, &mut kit, &settings, &stop, on_event).unwrap();
-        let ranked = summary.ranking.iter().map(|standing| standing.configuration.clone());
-        // What others are compared by is measured and told: the default, and what won before.
-        let landmarks = summary.landmarks.iter().map(|landmark| &landmark.configuration);
-        assert!(landmarks.clone().all(|one| evaluated.contains(one)));
-        assert!(landmarks.clone().any(|one| *one == default));
-        assert_eq!(landmarks.count(), evaluated.len());
-        (evaluated, announced, ranked.collect::<Vec<_>>())
-    };
-    let (record, other) = (space.get(others[1]).unwrap(), space.get(others[0]).unwrap());
-    let (evaluated, announced, _) = tuned(false, 3);
-    assert_eq!((evaluated.len(), announced), (3, 2));
-    for expected in [&default, &record, &other] {
-        assert!(evaluated.contains(expected), "{expected}");
-    }
-    // Nothing known chooses, or there is no room for it: the record comes in the end.
-    for (fresh, announced) in [(true, 0), (false, 2)] {
-        let (evaluated, said, ranked) = tuned(fresh, 1);
-        assert_eq!(evaluated, [default.clone(), record.clone()]);
-        assert_eq!(said, announced);
-        assert!(ranked.contains(&record), "{ranked:?}");
     }
 }
 

@@ -387,7 +387,7 @@ fn stored_in_f32(family: &Family) -> Option<GemmType> {
 #[test]
 fn every_family_keeps_within_rows_that_are_padded_or_begin_anywhere() {
     let Some(compiler) = compiler_or_skip() else { return };
-    // Every fourth case has each shape in one layout, and each layout.
+    // A layout has an odd number of cases, so that every second and every eighth case has other shapes in each.
     let all = problems().into_iter().enumerate();
     let mut chosen: Vec<(usize, Case)> = all.step_by(cases(8, 2)).collect();
     // What a family takes that multiplies f32 along contiguous K only, in rows of multiples of 16 bytes.
