@@ -10,3 +10,4 @@ mod mutants;
 mod rounded_operands;
 mod tensor_products;
 mod validation;
+mod warpgroups;

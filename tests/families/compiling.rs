@@ -59,7 +59,11 @@ fn kernels_with_epilogues() -> Vec<Candidate> {
             let configuration = default(family, &problem).unwrap();
             candidates.push(Candidate::new(family, &configuration, &problem));
         }
-        for (columns, blocks, store) in [(256, 1, "direct"), (128, 2, "tma")] {
+        // Rows of C that TMA does not store.
+        let unaligned = pattern.problem("4096x4100x1024".parse().unwrap());
+        let stores =
+            [(256, 1, "direct", problem), (128, 2, "tma", problem), (128, 2, "lines", unaligned)];
+        for (columns, blocks, store, problem) in stores {
             let mut configuration = default(wgmma, &problem).unwrap();
             for (parameter, value) in [
                 ("WARPGROUPS", Value::Int(2)),
