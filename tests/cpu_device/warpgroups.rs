@@ -1,4 +1,5 @@
-//! How warps of `wgmma` wait for each other: kernels with a fault of it are refused, and the same kernels without it pass.
+//! How warps of `wgmma` share stages, tiles and rows: kernels with a fault of it are refused, and the same kernels without
+//! it pass.
 
 use super::contracts::verdict;
 use gemm_tune::model::{Dtype, GemmType, Layout, ProblemPattern};
