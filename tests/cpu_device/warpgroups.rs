@@ -66,8 +66,8 @@ const STORE_FAULTS: &[Fault] = &[
     ),
     (
         "boxes are copied that other threads write",
-        "fence.proxy.async.shared::cta;\" ::: \"memory\");\n            __syncwarp();",
-        "\" ::: \"memory\");\n            __syncwarp();",
+        "fence.proxy.async.shared::cta;\" ::: \"memory\");\n            meet();",
+        "\" ::: \"memory\");\n            meet();",
         "",
     ),
     ("boxes of C are added before they are there", "wait_for_boxes<SOURCE>();", "", ""),
@@ -107,7 +107,7 @@ const BOX_FAULTS: &[Fault] = &[
     ),
     (
         "boxes are read before other lanes have copied",
-        "__syncwarp();  // the copies of all lanes",
+        "meet();  // the copies of all lanes",
         "",
         "",
     ),
@@ -220,13 +220,30 @@ const LINES_FAULTS: &[Fault] = &[
         "",
         "",
     ),
+    ("a vector is stored beyond the end of a row", "row.skip + at + 16 <= row.bytes", "true", ""),
+    ("the last element of a row is left out", ": row.bytes)) {", ": row.bytes - SIZE)) {", ""),
+];
+
+/// Faults in how warps that lay out a box together wait for each other.
+const SHARED_BOX_FAULTS: &[Fault] = &[
     (
-        "a vector is stored beyond the end of a row",
-        "first + WIDTH <= rows.length(line)",
-        "true",
+        "a box is copied before all warps have laid it out",
+        "meet();  // all threads have written",
+        "__syncwarp();",
         "",
     ),
-    ("the last element of a row is left out", "end - MOST < after", "end - MOST + 1 < after", ""),
+    (
+        "a box is laid out while it is stored",
+        "asm volatile(\"cp.async.bulk.wait_group.read %0;\" ::\"n\"(BOXES - 1) : \"memory\");",
+        "",
+        "",
+    ),
+    (
+        "two warps have the same rows of a box",
+        "% BOX_WARPS * 16 + lane / 4",
+        "% 2 * 16 + lane / 4",
+        "",
+    ),
 ];
 
 /// Checks that each fault in a configuration of `wgmma` is refused, and the kernel without it is not.
@@ -302,4 +319,13 @@ fn faults_of_rows_that_begin_anywhere_are_refused() {
     let tile = [("WARPGROUPS", 1), ("INSTRUCTIONS_M", 2), ("BN", 64), ("STAGES", 4)];
     let values: Vec<_> = tile.into_iter().chain(words).collect();
     check_refused("128x133x64", &values, LINES_FAULTS);
+}
+
+#[test]
+fn faults_of_boxes_that_warps_share_are_refused() {
+    // More boxes of a tile than there is room for.
+    let words = [("SCHEDULER", 1), ("EPILOGUE", 1), ("REDUCTION", 0), ("SPLIT_K", 1), ("SWAP", 1)];
+    let values: Vec<_> =
+        [("WARPGROUPS", 1), ("BN", 256), ("STAGES", 4)].into_iter().chain(words).collect();
+    check_refused("1030x72x64", &values, SHARED_BOX_FAULTS);
 }
