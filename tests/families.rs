@@ -16,6 +16,7 @@ use gemm_tune::render::{Rendered, Templates, render};
 use gemm_tune::space::{Families, Family, LegalSpace};
 
 mod compiling;
+mod quotients;
 
 /// A large problem, one whose extents are no powers of two, one with odd extents, a row and a few
 /// columns. A family may be for some of them only.

@@ -44,8 +44,8 @@ const PIPELINE_FAULTS: &[Fault] = &[
     ),
     (
         "a barrier expects one arrival too many",
-        "begin_barrier(first_empty + 8 * threadIdx.x, RELEASES);",
-        "begin_barrier(first_empty + 8 * threadIdx.x, RELEASES + 1);",
+        "begin_barrier(first_empty + 8 * at, RELEASES);",
+        "begin_barrier(first_empty + 8 * at, RELEASES + 1);",
         "deadlock",
     ),
     (
@@ -108,6 +108,12 @@ const BOX_FAULTS: &[Fault] = &[
     (
         "boxes are read before other lanes have copied",
         "meet();  // the copies of all lanes",
+        "",
+        "",
+    ),
+    (
+        "elements are overwritten before other lanes have read them",
+        "__syncwarp();  // lanes have read what others overwrite",
         "",
         "",
     ),
@@ -240,8 +246,14 @@ const SHARED_BOX_FAULTS: &[Fault] = &[
     ),
     (
         "two warps have the same rows of a box",
-        "% BOX_WARPS * 16 + lane / 4",
-        "% 2 * 16 + lane / 4",
+        "threadIdx.x / 32 % BOX_WARPS * 16, first_column",
+        "threadIdx.x / 32 % 2 * 16, first_column",
+        "",
+    ),
+    (
+        "matrices of a box change places",
+        "column = first_column + lane / 16 * 8;",
+        "column = first_column + lane / 8 % 2 * 8;",
         "",
     ),
 ];

@@ -157,8 +157,9 @@ fn winners() -> String {
 }
 
 /// Lists of products on tensor cores, and their files.
-const TENSOR_CORES: [(&str, &str); 5] = [
+const TENSOR_CORES: [(&str, &str); 6] = [
     ("bf16, `tensor-cores.txt`", "results/tensor-cores-h200.csv"),
+    ("bf16, `aligned.txt`", "results/aligned-bf16-h200.csv"),
     ("bf16, `unaligned.txt`", "results/unaligned-bf16-h200.csv"),
     ("f16, `tensor-cores.txt`", "results/f16-h200.csv"),
     ("tf32, `tf32.txt`", "results/tf32-h200.csv"),
