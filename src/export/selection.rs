@@ -1,5 +1,7 @@
 //! Selection of the kernels of an artifact that other programs run. Nothing is compiled here.
 
+use rayon::prelude::*;
+
 use super::draft::{ExportSource, KernelDraft};
 use super::formulas;
 use super::left_out::LeftOut;
@@ -20,6 +22,9 @@ const LONG_EXTENTS: [u64; 3] = [10_000, 1000, 96];
 /// Drawn problems that kernels are selected for besides the lattice, and that formulas are fitted to.
 const DRAWN: usize = 300;
 const FITTED: usize = 1500;
+
+/// Questions that are answered on all cores before kernels are added for them, one after the other.
+const AT_ONCE: usize = 256;
 
 /// What is added to an aligned extent: rows remain multiples of 4 elements, of 2, or are odd.
 const MORE: [u64; 3] = [0, 2, 1];
@@ -84,31 +89,37 @@ fn selected(
     let asked = patterns.iter().flat_map(probes).map(|question| (question, GOOD_ENOUGH));
     let drawn = patterns.iter().flat_map(samples).map(|question| (question, GOOD_ENOUGH_BETWEEN));
     let questions: Vec<_> = asked.chain(drawn).collect();
-    let count = questions.len();
-    for (at, (question, most)) in questions.into_iter().enumerate() {
-        on_question(at, count);
-        let Ok(answer) = lookup.answer(&question) else { continue };
-        let known = chosen.iter().chain(&made);
-        if is_good_enough(known, &answer, (lookup, &question, sms), most) {
-            continue;
+    for (number, some) in questions.chunks(AT_ONCE).enumerate() {
+        on_question(number * AT_ONCE, questions.len());
+        let before = made.len();
+        let known = || chosen.iter().chain(&made);
+        let gaps: Vec<Option<Gap<'_>>> =
+            some.par_iter().map(|asked| Gap::of(known(), lookup, asked, sms)).collect();
+        for gap in gaps.into_iter().flatten() {
+            // Kernels that were added for questions of this round may do.
+            if gap.is_filled(&made[before..], lookup, sms) {
+                continue;
+            }
+            let Gap { question, answer, .. } = gap;
+            let configuration = answer.configuration.clone();
+            let draft = KernelDraft::new(answer.family, configuration, question, source);
+            let Some(draft) = draft.ok().filter(|draft| draft.serves_around(question)) else {
+                continue;
+            };
+            // One that programs have already, though they prefer another by its predicted time.
+            let same = |known: &KernelDraft| known.source == draft.source && known.serves(question);
+            if chosen.iter().chain(&made).any(same) {
+                continue;
+            }
+            let occupancy = answer.record.filter(|_| answer.source != AnswerSource::Default);
+            let occupancy = occupancy.and_then(|record| record.resources.occupancy);
+            let expectation = answer.predicted.map(|time| {
+                let kernel = (answer.family, answer.configuration);
+                time_formula(kernel, &question.problem, (source.device, occupancy), time)
+            });
+            let expectation = expectation.unwrap_or(draft.expectation);
+            made.push(KernelDraft { expectation, ..draft });
         }
-        let configuration = answer.configuration.clone();
-        let draft = KernelDraft::new(answer.family, configuration, &question, source);
-        let Some(draft) = draft.ok().filter(|draft| draft.serves_around(&question)) else {
-            continue;
-        };
-        // One that programs have already, though they prefer another by its predicted time.
-        let same = |known: &KernelDraft| known.source == draft.source && known.serves(&question);
-        if chosen.iter().chain(&made).any(same) {
-            continue;
-        }
-        let occupancy = answer.record.filter(|_| answer.source != AnswerSource::Default);
-        let occupancy = occupancy.and_then(|record| record.resources.occupancy);
-        let expectation = answer.predicted.map(|time| {
-            let kernel = (answer.family, answer.configuration);
-            time_formula(kernel, &question.problem, (source.device, occupancy), time)
-        });
-        made.push(KernelDraft { expectation: expectation.unwrap_or(draft.expectation), ..draft });
     }
     for pattern in &patterns {
         let is_like = |draft: &&KernelDraft| draft.pattern() == pattern.pattern();
@@ -119,31 +130,51 @@ fn selected(
     made
 }
 
-/// Whether one of the kernels is nearly as good as an answer: by lookup's predictions where it has them, else by the
-/// times that programs compare.
-fn is_good_enough<'d>(
-    drafts: impl Iterator<Item = &'d KernelDraft>,
-    answer: &Answer<'_>,
-    (lookup, question, sms): (&Lookup, &Question, u32),
+/// A question for which no kernel is nearly as good as lookup's answer.
+struct Gap<'a> {
+    question: &'a Question,
+    answer: Answer<'a>,
+    /// The answer's time by lookup's predictions, if it has them.
+    forecast: Option<f64>,
+    /// The largest time of a kernel that is good enough, relative to the answer's.
     most: f64,
-) -> bool {
-    let Problem { shape, batch, .. } = question.problem;
-    let forecast = |family: &str, configuration: &Configuration| {
-        lookup.forecast((family, configuration), question)
-    };
-    let serving: Vec<&KernelDraft> = drafts.filter(|draft| draft.serves(question)).collect();
-    if let Some(time) = forecast(&answer.family.name, answer.configuration) {
-        let known = |draft: &&KernelDraft| forecast(&draft.family, &draft.configuration);
-        let times = serving.iter().filter_map(known).map(|time| time.0);
-        return lowest(times) <= most * time.0;
-    }
-    let expected = |draft: &&KernelDraft| draft.expectation.cautious_us(&shape, batch, sms);
-    let expected = lowest(serving.iter().map(expected));
-    answer.predicted.map_or(expected.is_finite(), |time| expected <= most * time.0)
 }
 
-fn lowest(times: impl Iterator<Item = f64>) -> f64 {
-    times.fold(f64::INFINITY, f64::min)
+impl<'a> Gap<'a> {
+    /// The gap that kernels leave at a question, if any.
+    fn of<'d>(
+        drafts: impl Iterator<Item = &'d KernelDraft>,
+        lookup: &'a Lookup,
+        (question, most): &'a (Question, f64),
+        sms: u32,
+    ) -> Option<Self> {
+        let answer = lookup.answer(question).ok()?;
+        let forecast = lookup.forecast((&answer.family.name, answer.configuration), question);
+        let forecast = forecast.map(|time| time.0);
+        let gap = Self { question, answer, forecast, most: *most };
+        (!gap.is_filled(drafts, lookup, sms)).then_some(gap)
+    }
+
+    /// Whether one of the kernels is nearly as good as the answer: by lookup's predictions where it has them, else by
+    /// the times that programs compare.
+    fn is_filled<'d>(
+        &self,
+        drafts: impl IntoIterator<Item = &'d KernelDraft>,
+        lookup: &Lookup,
+        sms: u32,
+    ) -> bool {
+        let Problem { shape, batch, .. } = self.question.problem;
+        let mut serving = drafts.into_iter().filter(|draft| draft.serves(self.question));
+        if let Some(time) = self.forecast {
+            let forecast = |draft: &KernelDraft| {
+                lookup.forecast((&draft.family, &draft.configuration), self.question)
+            };
+            let most = self.most * time;
+            return serving.any(|draft| forecast(draft).is_some_and(|time| time.0 <= most));
+        }
+        let most = self.answer.predicted.map_or(f64::MAX, |time| self.most * time.0);
+        serving.any(|draft| draft.expectation.cautious_us(&shape, batch, sms) <= most)
+    }
 }
 
 /// Makes drafts of the kernels of a dispatch set, each with variants for all kinds of shapes and
