@@ -84,6 +84,7 @@ fn records(families: &Families, templates: &Templates, device: &Device) -> Vec<R
             conditions: None,
             also_right_on: &[],
             libraries: &[],
+            speedup: None,
             landmarks: &landmarks,
             validation: &Validation { reference: String::new(), max_error: 0.0, bound: 1.0 },
             resources: &Resources {

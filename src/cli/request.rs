@@ -173,6 +173,18 @@ pub(super) fn regime(cache: &str, power: &str) -> Result<Regime, Failure> {
     Ok(Regime { cache, power })
 }
 
+/// Refuses conditions that the cpu device does not model.
+pub(super) fn check_modelled(regime: Regime) -> Result<(), Failure> {
+    if regime == Regime::default() {
+        return Ok(());
+    }
+    Err(Failure::Usage(
+        "the cpu device models times of operands outside the cache and of a device at rest: leave \
+         out `--cache-policy` and `--power`"
+            .to_owned(),
+    ))
+}
+
 /// Shapes as plain words, then those of options. A word that begins with no digit is a command that does not exist.
 pub(super) fn shape_words(plain: &[String], named: &[String]) -> Result<Vec<String>, Failure> {
     let is_shape = |word: &&String| word.starts_with(|first: char| first.is_ascii_digit());

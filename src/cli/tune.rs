@@ -22,7 +22,7 @@ use super::{databases, interrupt, request, trace};
 use crate::compile::CompileThreads;
 use crate::database::{ReplacePolicy, WritableDatabase};
 use crate::measure::TieRule;
-use crate::model::{Device, Problem, Regime};
+use crate::model::{Device, Problem};
 use crate::predict::Predictor;
 use crate::report::{json as documents, traced, tuned};
 use crate::search;
@@ -231,14 +231,7 @@ fn check_host(
             "the cpu device checks every access itself: leave out `--sanitize`".to_owned(),
         ));
     }
-    if device.is_cpu() && settings.regime != Regime::default() {
-        return Err(Failure::Usage(
-            "the cpu device models times of operands outside the cache and of a device at rest: \
-             leave out `--cache-policy` and `--power`"
-                .to_owned(),
-        ));
-    }
-    Ok(())
+    if device.is_cpu() { request::check_modelled(settings.regime) } else { Ok(()) }
 }
 
 /// The plan by the arguments, without the files that depend on the device.

@@ -125,13 +125,17 @@ impl From<&StoredTensorMap> for TensorMap {
     }
 }
 
-/// The fastest of `libraries`, as the baseline of the winner.
-pub(super) fn baseline_of(libraries: &[LibraryTime], winner: Micros) -> Option<StoredBaseline> {
-    let fastest = libraries.iter().min_by(|a, b| a.median_us.total_cmp(&b.median_us))?;
+/// The first of `libraries`, the fastest, as the baseline of the winner.
+pub(super) fn baseline_of(
+    libraries: &[LibraryTime],
+    speedup: Option<f64>,
+    winner: Micros,
+) -> Option<StoredBaseline> {
+    let fastest = libraries.first()?;
     Some(StoredBaseline {
         name: fastest.name.clone(),
         median_us: fastest.median_us,
-        speedup: four_figures(fastest.median_us / winner.0),
+        speedup: four_figures(speedup.unwrap_or(fastest.median_us / winner.0)),
         algorithm: fastest.algorithm.clone(),
         all: if libraries.len() > 1 { libraries.to_vec() } else { Vec::new() },
     })

@@ -86,8 +86,11 @@ pub struct Winner<'a> {
     pub confidence: Option<StoredConfidence>,
     /// Sensor readings; none without a final round.
     pub conditions: Option<StoredConditions>,
-    /// The libraries measured with it; may be empty.
+    /// The libraries measured with it, fastest first; may be empty.
     pub libraries: &'a [LibraryTime],
+    /// The time of the first library divided by the winner's; none where no rounds had both, which takes the ratio of the
+    /// medians.
+    pub speedup: Option<f64>,
     /// Times of the families' defaults and of winners of other problems; may be empty.
     pub landmarks: &'a [Landmark],
     /// Its validation.
@@ -120,7 +123,7 @@ impl Record {
             family: winner.family.to_owned(),
             parameters: winner.configuration.0.clone(),
             deterministic: !launch.nondeterministic,
-            baseline: baseline_of(winner.libraries, measurement.median()),
+            baseline: baseline_of(winner.libraries, winner.speedup, measurement.median()),
             confidence: winner.confidence,
             conditions: winner.conditions,
             landmarks_us: (winner.landmarks.iter())

@@ -23,8 +23,7 @@ pub fn summary(summary: &Summary, device: &Device) -> Value {
             let rate = winner.measurement.tflops(problem);
             document["percent_of_peak"] = json!(100.0 * rate.0 / peak.0);
         }
-        if let Some(library) = summary.baselines.first() {
-            let speedup = library.measurement.median().0 / winner.measurement.median().0;
+        if let Some(speedup) = summary.speedup() {
             document["speedup_over_library"] = json!(speedup);
         }
         document

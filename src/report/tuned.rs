@@ -17,7 +17,7 @@ const WIDE: u16 = 110;
 pub fn ranking(summary: &Summary, device: &Device, view: View) -> String {
     let (problem, style) = (&summary.problem, view.style);
     let peak = device.peak(problem);
-    let library = summary.baselines.first().map(|baseline| baseline.measurement.median());
+    let library = summary.baselines.first();
     let is_modelled = is_modelled(summary);
     let is_wide = style.has(WIDE);
     // Modelled times have no spread and no libraries beside them.
@@ -40,7 +40,8 @@ pub fn ranking(summary: &Summary, device: &Device, view: View) -> String {
     let heading = ["#", median, "p05", "p95", "TFLOP/s", "% peak", "vs library", "regs", "occ"];
     let mut table = style.table();
     table.set_header(right_aligned(columns(heading.map(str::to_owned)), ["kernel"]));
-    let figures = |measurement: &Measurement| {
+    let times = |ratio: f64| format!("{ratio:.3}x");
+    let figures = |measurement: &Measurement, against: Option<String>| {
         let median = measurement.median();
         let rate = measurement.tflops(problem);
         [
@@ -49,11 +50,12 @@ pub fn ranking(summary: &Summary, device: &Device, view: View) -> String {
             measurement.quantile(0.95).to_string(),
             rate.to_string(),
             peak.map_or(String::new(), |peak| format!("{:.1}", percent(rate, peak))),
-            library.map_or(String::new(), |library| format!("{:.3}x", library.0 / median.0)),
+            against.unwrap_or_default(),
         ]
     };
     for (place, standing) in summary.ranking.iter().take(TOP).enumerate() {
-        let [median, p05, p95, rate, peak, library] = figures(&standing.measurement);
+        let [median, p05, p95, rate, peak, library] =
+            figures(&standing.measurement, library.map(|one| times(standing.speedup_over(one))));
         let resources = &standing.resources;
         // Candidates outside the final round were measured at another time.
         let mark = if standing.contested || is_modelled { "" } else { "*" };
@@ -64,7 +66,8 @@ pub fn ranking(summary: &Summary, device: &Device, view: View) -> String {
         table.add_row(right_aligned(columns(cells), [style.cell(&kernel)]));
     }
     for baseline in &summary.baselines {
-        let [median, p05, p95, rate, peak, library] = figures(&baseline.measurement);
+        let [median, p05, p95, rate, peak, library] =
+            figures(&baseline.measurement, library.map(|one| times(one.over(baseline))));
         let [place, registers, occupancy] = Default::default();
         let cells = [place, median, p05, p95, rate, peak, library, registers, occupancy];
         table.add_row(right_aligned(columns(cells), [style.cell(&baseline.name)]));
@@ -154,7 +157,7 @@ pub fn verdict(summary: &Summary, device: &Device, verbose: bool) -> String {
     }
     text.push('\n');
     if let Some(library) = summary.baselines.first() {
-        let ratio = library.measurement.median().0 / winner.measurement.median().0;
+        let ratio = winner.speedup_over(library);
         text.push_str(&format!(
             "  {ratio:.3} times as fast as {} ({})\n",
             library.name,

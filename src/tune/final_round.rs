@@ -76,7 +76,6 @@ pub(super) fn decide(
     }
     let ranking = finalists.into_iter().chain(others);
     decided.ranking = ranking.map(|finalist| finalist.standing).collect();
-    decided.baselines.sort_by(|a, b| median(&a.measurement).total_cmp(&median(&b.measurement)));
     Ok(decided)
 }
 
@@ -210,12 +209,15 @@ fn hold_final(
         }
     }
     let timed = libraries.into_iter().zip(measurements);
-    decided.baselines = timed
-        .filter(|(_, measurement)| !measurement.samples.is_empty())
-        .map(|(library, measurement)| {
-            let LibraryEntrant { name, algorithm, .. } = library;
-            BaselineTime { name, algorithm, measurement }
+    let mut baselines: Vec<(usize, BaselineTime)> = timed
+        .map(|(LibraryEntrant { name, algorithm, .. }, measurement)| BaselineTime {
+            name,
+            algorithm,
+            measurement,
         })
+        .zip(finalists.len()..)
+        .filter(|(library, _)| !library.measurement.samples.is_empty())
+        .map(|(library, entrant)| (entrant, library))
         .collect();
     if let Some(verdict) = round.result() {
         let taint = round.disturbances().first().map(ToString::to_string);
@@ -225,7 +227,10 @@ fn hold_final(
             finalists.drain(..).enumerate().map(|(at, finalist)| (place(at), finalist)).collect();
         placed.sort_by_key(|(place, _)| *place);
         finalists.extend(placed.into_iter().map(|(_, finalist)| finalist));
+        // Medians do not compare libraries that left after different rounds.
+        baselines.sort_by_key(|(entrant, _)| place(*entrant));
     }
+    decided.baselines = baselines.into_iter().map(|(_, library)| library).collect();
     Ok(())
 }
 

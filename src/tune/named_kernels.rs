@@ -16,9 +16,6 @@ use crate::measure::Race;
 use crate::model::{Configuration, Micros, Outcome, Problem, Regime, floor};
 use crate::render::{SourceMap, render};
 
-/// The confidence of intervals, equal to that of the recorded finals.
-pub(super) const CONFIDENCE: f64 = 0.96;
-
 /// A family's name and a configuration of it.
 pub type Named<'a> = (&'a str, &'a Configuration);
 

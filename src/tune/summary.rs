@@ -58,6 +58,11 @@ impl Summary {
         self.ranking.first()
     }
 
+    /// The fastest library's time divided by the winner's; none without either.
+    pub fn speedup(&self) -> Option<f64> {
+        Some(self.winner()?.speedup_over(self.baselines.first()?))
+    }
+
     /// Whether the search was interrupted: the winner is the best so far, and the next run continues.
     pub fn is_interim(&self) -> bool {
         self.end == SearchEnd::Interrupted

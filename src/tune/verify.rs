@@ -5,8 +5,8 @@ use super::error::TuneError;
 use super::event::TuneEvent;
 use super::kit::Kit;
 use super::lineup::{LineUp, LineUpOptions, line_up};
-use super::named_kernels::{CONFIDENCE, Named};
-use super::ranking::{BaselineTime, Certainty, Standing, median};
+use super::named_kernels::Named;
+use super::ranking::{BaselineTime, CONFIDENCE, Certainty, Standing, median};
 use crate::measure::Margin;
 use crate::model::{Problem, Timing};
 

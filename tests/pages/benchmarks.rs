@@ -166,27 +166,45 @@ const TENSOR_CORES: [(&str, &str); 6] = [
     ("i8, `i8.txt`", "results/i8-h200.csv"),
 ];
 
+/// The same on an H100.
+const TENSOR_CORES_H100: [(&str, &str); 3] = [
+    ("bf16, `tensor-cores.txt`", "results/tensor-cores-h100.csv"),
+    ("bf16, `aligned.txt`", "results/aligned-bf16-h100.csv"),
+    ("f16, `tensor-cores.txt`", "results/f16-h100.csv"),
+];
+
 /// The lists with their speed-ups.
 pub(super) fn tensor_core_sets() -> Vec<Set> {
-    let set = |(name, file)| {
-        let speedups = rows(file).iter().map(|row| number(row, "speedup")).collect();
-        Set { name, file, speedups }
-    };
-    TENSOR_CORES.into_iter().map(set).collect()
+    TENSOR_CORES.into_iter().map(compared).collect()
 }
 
-/// Speed-ups of products on tensor cores, list by list and then problem by problem.
-fn tensor_cores() -> String {
+fn compared((name, file): (&'static str, &'static str)) -> Set {
+    let speedups = rows(file).iter().map(|row| number(row, "speedup")).collect();
+    Set { name, file, speedups }
+}
+
+/// A line for each list of problems.
+fn speedups_of(sets: Vec<Set>) -> String {
     let mut text = String::from(
         "| problems | speed-up, geometric mean | worst | best | below 0.97 | file |\n|---|---|---|---|---|---|\n",
     );
-    for set in tensor_core_sets() {
+    for set in sets {
         let name = format!("{} of {}", set.speedups.len(), set.name);
         let (mean, worst, best, file) = (set.mean(), set.least(), set.most(), set.file);
         let below = set.speedups.iter().filter(|speedup| **speedup < 0.97).count();
         writeln!(text, "| {name} | {mean:.3} | {worst:.2} | {best:.2} | {below} | `{file}` |")
             .unwrap();
     }
+    text
+}
+
+fn tensor_cores_of_h100() -> String {
+    speedups_of(TENSOR_CORES_H100.into_iter().map(compared).collect())
+}
+
+/// Speed-ups of products on tensor cores, list by list and then problem by problem.
+fn tensor_cores() -> String {
+    let mut text = speedups_of(tensor_core_sets());
     text += "\n| problem | time, µs | TFLOP/s | library, µs | speed-up | interval |\n|---|---|---|---|---|---|\n";
     for (_, file) in TENSOR_CORES {
         for row in rows(file) {
@@ -372,6 +390,7 @@ fn tables_are_those_of_the_results() {
         ("surfaces", surfaces::surfaces()),
         ("tensor-core-searches", searches::searches()),
         ("rivals", rivals::of_f32()),
+        ("tensor-cores-h100", tensor_cores_of_h100()),
         ("tensor-core-ladder", climb("results/ladder-tensor-cores-h200.csv")),
         ("tensor-core-rivals", rivals::of_tensor_cores()),
     ] {

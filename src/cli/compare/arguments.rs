@@ -4,11 +4,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::cli::arguments::{CommonArguments, FamilyArguments, MeasureArguments, ProblemArguments};
+use crate::cli::arguments::{
+    CommonArguments, FamilyArguments, MeasureArguments, ProblemArguments, heading,
+};
 
 /// Times the winners of a database again, each in turn with cuBLAS and the fastest of cuBLASLt's
 /// routines, and says by how much they are faster. The speed-up is the library's time over the
-/// winner's, with its interval at a confidence of 96 %.
+/// winner's in rounds that both were sampled in, with its interval at a confidence of 96 %. It can differ from the ratio of the medians,
+/// which do not come from the same rounds.
 #[derive(Debug, Args)]
 #[command(
     after_help = "\
@@ -30,6 +33,13 @@ pub(in crate::cli) struct CompareArguments {
     pub(super) problems: ProblemArguments,
     #[command(flatten)]
     pub(super) measure: MeasureArguments,
+    /// Where operands are when a timed launch begins, for records of such times: rotate, not in the L2 cache, or hot, in
+    /// it
+    #[arg(long, default_value = "rotate", value_name = "POLICY", help_heading = heading::DEVICE, hide_short_help = true)]
+    pub(super) cache_policy: String,
+    /// How warm the GPU is, for records of such times: burst, with pauses between samples, or sustained, without
+    #[arg(long, default_value = "burst", value_name = "STATE", help_heading = heading::DEVICE, hide_short_help = true)]
+    pub(super) power: String,
     /// Measure each rung of the ladder too: the reference kernels, from one thread an element upwards
     #[arg(long)]
     pub(super) ladder: bool,

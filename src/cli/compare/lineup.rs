@@ -25,14 +25,13 @@ const MODELLED_WINNER: &str = "modelled winner";
 pub(super) fn run(
     arguments: &CompareArguments,
     problems: &[Problem],
-    known: &KnownRecords,
-    kit: &mut Kit,
+    regime: Regime,
+    (known, kit): (&KnownRecords, &mut Kit),
     console: Console,
 ) -> Result<(Value, ExitCode), Failure> {
     let climbed = ladder_rungs(arguments)?;
     let named = named_rungs(arguments, &kit.families)?;
     let device = kit.machine.device();
-    let regime = Regime::default();
     let mut lined = Vec::new();
     for problem in in_turn(problems, console)? {
         let served = climbed.iter().filter(|rung| serves(rung, &kit.families, problem, &device));

@@ -19,7 +19,7 @@ use crate::cli::machine::Wish;
 use crate::cli::measure_context::{MeasureContext, in_turn, notes};
 use crate::cli::output::{beside, finish_with};
 use crate::cli::{databases, request};
-use crate::model::{Problem, Regime};
+use crate::model::Problem;
 use crate::report::comparison::{self, LibraryComparison};
 use crate::tune::{LineUpOptions, retime};
 
@@ -47,7 +47,10 @@ fn run(arguments: &CompareArguments, console: Console) -> Result<(Value, ExitCod
     let mut kit =
         MeasureContext::new(wish, &arguments.families, &arguments.common, console)?.kit(console)?;
     let device = kit.machine.device();
-    let regime = Regime::default();
+    let regime = request::regime(&arguments.cache_policy, &arguments.power)?;
+    if device.is_cpu() {
+        request::check_modelled(regime)?;
+    }
     // A line-up takes place without winners, too.
     let missing = db.as_ref().filter(|file| is_lineup && !file.exists());
     let known = match missing {
@@ -62,7 +65,7 @@ fn run(arguments: &CompareArguments, console: Console) -> Result<(Value, ExitCod
         databases::note_built_in(console);
     }
     if is_lineup {
-        return lineup::run(arguments, &problems, &known, &mut kit, console);
+        return lineup::run(arguments, &problems, regime, (&known, &mut kit), console);
     }
     let mut compared = Vec::new();
     for problem in in_turn(&problems, console)? {

@@ -61,6 +61,7 @@ fn record(
         conditions: None,
         also_right_on: &[],
         libraries: &[],
+        speedup: None,
         landmarks: &[],
         validation: &Validation { reference: "f64".to_owned(), max_error: 0.0, bound: 1.0 },
         resources: &Resources {
