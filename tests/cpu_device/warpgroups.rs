@@ -2,7 +2,7 @@
 //! it pass.
 
 use super::contracts::verdict;
-use gemm_tune::model::{Dtype, GemmType, Layout, ProblemPattern};
+use gemm_tune::model::{Dtype, Epilogue, GemmType, Layout, ProblemPattern};
 
 /// A name, what is replaced and by what, and a part of what is said of it.
 type Fault = (&'static str, &'static str, &'static str, &'static str);
@@ -306,6 +306,27 @@ fn faults_of_tiles_that_a_cluster_shares_are_refused() {
     let values = [("WARPGROUPS", 1), ("BN", 32), ("CLUSTER_M", 2), ("CLUSTER_N", 1)];
     let values: Vec<_> = values.into_iter().chain(words).collect();
     check_refused("128x32x640", &values, CLUSTER_FAULTS);
+}
+
+/// Blocks beyond the edges of C are part of the cluster and copy for the others.
+#[test]
+fn clusters_of_eight_blocks_are_right() {
+    for (cluster_m, cluster_n) in [(2, 4), (4, 2)] {
+        for layout in [Layout::Nt, Layout::Tn] {
+            let cluster = [("CLUSTER_M", cluster_m), ("CLUSTER_N", cluster_n), ("STAGES", 3)];
+            let tile = [("WARPGROUPS", 1), ("BN", 40), ("SCHEDULER", 0), ("SWAP", 0)];
+            let words = [("REDUCTION", 0), ("SPLIT_K", 1), ("EPILOGUE", 1)];
+            let values: Vec<_> = cluster.into_iter().chain(tile).chain(words).collect();
+            let types = GemmType::of(Dtype::Bf16);
+            let pattern = ProblemPattern { types, layout, epilogue: Epilogue::NONE };
+            let problem = pattern.problem("168x104x328".parse().unwrap());
+            let unchanged = ("__cluster_dims__(CLUSTER,", "__cluster_dims__(CLUSTER,");
+            match verdict(("wgmma", &values), &problem, unchanged) {
+                None => return,
+                Some(verdict) => assert!(verdict.is_ok(), "{problem}: {verdict:?}"),
+            }
+        }
+    }
 }
 
 #[test]
