@@ -392,6 +392,18 @@ fn a_map_ends_with_its_budget_and_goes_on_where_it_was() {
 }
 
 #[test]
+fn compare_refuses_conditions_that_are_not_measured() {
+    let on_the_host = ["compare", "64x64x64", "--device", "cpu", "--config", "naive"];
+    for (conditions, words) in [
+        (["--power", "sustained"], "leave out `--cache-policy` and `--power`"),
+        (["--cache-policy", "hot"], "leave out `--cache-policy` and `--power`"),
+        (["--power", "warm"], "choose `burst` or `sustained`"),
+    ] {
+        check(&[&on_the_host[..], &conditions].concat(), 2, &[words]);
+    }
+}
+
+#[test]
 fn without_a_gpu_the_program_says_so_and_where_to_look() {
     let said = gemm_tune(&["doctor", "--json"]);
     let document: serde_json::Value = serde_json::from_str(&said.out).unwrap();

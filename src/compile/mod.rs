@@ -26,6 +26,7 @@ mod releases;
 pub mod resources;
 pub mod target;
 mod threads;
+mod warpgroup_products;
 mod wheel;
 
 pub use acquire::{AcquireError, NvrtcRequirements, Rejection, acquire};
@@ -42,6 +43,7 @@ pub use provide::{Network, ProvideError, ProvideEvent, Tool};
 pub use resources::KernelResources;
 pub use target::{Architecture, CompileTarget, Features};
 pub use threads::{CompileThreads, ThreadsError};
+pub use warpgroup_products::lost_overlap;
 pub use wheel::WheelError;
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Outcomes of candidates that were not rendered or compiled.
 
-use crate::compile::{CompileError, located_log};
+use crate::compile::{CompileError, Compiled, located_log, lost_overlap};
 use crate::model::{Configuration, Device, Diagnostic, LocatedFailure, Outcome, Problem};
 use crate::render::{NamedPlace, RenderError, SourceMap, Templates};
 use crate::space::Family;
@@ -105,6 +105,14 @@ pub(super) fn failed_compile(error: CompileError) -> Outcome {
         CompileError::Source { log } => Outcome::Compile { log },
         CompileError::TimedOut { seconds } => Outcome::Timeout { seconds },
         error => Outcome::Compile { log: error.to_string() },
+    }
+}
+
+/// Refuses a kernel whose products of warpgroups lost their overlap, with the line that says so.
+pub(super) fn overlapping(compiled: Compiled) -> Result<Compiled, CompileError> {
+    match lost_overlap(&compiled.log) {
+        Some(advisory) => Err(CompileError::Source { log: advisory.to_owned() }),
+        None => Ok(compiled),
     }
 }
 

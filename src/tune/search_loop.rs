@@ -17,7 +17,7 @@ use super::effort::{GainChance, Rest, SearchEnd, StopRule};
 use super::error::TuneError;
 use super::evaluator_pool::{EvaluationReport, EvaluatorPool};
 use super::event::TuneEvent;
-use super::failed::{failed_compile, failed_render, located_render};
+use super::failed::{failed_compile, failed_render, located_render, overlapping};
 use super::finalist::Admission;
 use super::journal::{Entry, Journal};
 use super::kernel_id::KernelId;
@@ -375,7 +375,7 @@ impl SearchLoop<'_> {
         on_event: &mut dyn FnMut(TuneEvent<'_>),
     ) -> Result<(), TuneError> {
         let PendingCompile { number, pick, configuration, plan, predicted, source } = pending;
-        let outcome = match result {
+        let outcome = match result.and_then(overlapping) {
             // Without a compiler the run is over. Any other error is the candidate's outcome.
             Err(error) if error.ends_run() => return Err(error.into()),
             // The search is over.
