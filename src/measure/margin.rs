@@ -68,6 +68,17 @@ impl Margin {
         percent(TrimmedMean::of(&logs_of_ratios(slower, faster)).mean)
     }
 
+    /// The time of `slower` divided by that of `faster`.
+    pub fn ratio(&self) -> f64 {
+        1.0 + self.percent / 100.0
+    }
+
+    /// The ends of the interval of [`Self::ratio`]; `None` with too few rounds.
+    pub fn ratio_interval(&self) -> Option<[f64; 2]> {
+        let ends = [self.low, self.high].map(|percent| 1.0 + percent / 100.0);
+        self.high.is_finite().then_some(ends)
+    }
+
     /// Whether the interval rules out that both take the same time.
     pub fn differs(&self) -> bool {
         self.low > 0.0 || self.high < 0.0

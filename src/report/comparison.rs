@@ -38,20 +38,14 @@ impl ComparedTimes {
     /// The library's time divided by the winner's: the [`Margin`] of the rounds that both were sampled in. Only without
     /// enough of them, the ratio of the medians.
     fn speedup(&self) -> Option<f64> {
-        let library = self.library.as_ref()?;
-        let paired = self.ratio(|margin| margin.percent);
-        Some(paired.unwrap_or(library.time.0 / self.time.0))
+        let LibraryResult { time, margin, .. } = self.library.as_ref()?;
+        let paired = margin.filter(|margin| margin.ratio_interval().is_some());
+        Some(paired.map_or(time.0 / self.time.0, |margin| margin.ratio()))
     }
 
     /// Ends of the interval of that ratio.
     fn interval(&self) -> Option<[f64; 2]> {
-        Some([self.ratio(|margin| margin.low)?, self.ratio(|margin| margin.high)?])
-    }
-
-    /// A figure of the library's margin, as a ratio; none without an interval.
-    fn ratio(&self, percent: impl Fn(&Margin) -> f64) -> Option<f64> {
-        let margin = self.library.as_ref()?.margin.filter(|margin| margin.high.is_finite())?;
-        Some(1.0 + percent(&margin) / 100.0)
+        self.library.as_ref()?.margin?.ratio_interval()
     }
 }
 
@@ -246,8 +240,8 @@ mod tests {
     use super::*;
     use crate::model::{Dtype, Shape, Value};
 
-    /// 512x512x512 a fifth faster than the library by their rounds though not by their medians, 4096x4096x1024 slower, one without a library
-    /// and one without a record.
+    /// 512x512x512 a fifth faster than the library by their rounds though not by their medians, 4096x4096x1024 slower,
+    /// one without a library and one without a record.
     fn compared() -> Vec<LibraryComparison> {
         let of = |shape: &str, time: f64, library: Option<(f64, [f64; 2])>| {
             let problem = Problem::new(shape.parse::<Shape>().unwrap(), Dtype::F32);

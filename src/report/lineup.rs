@@ -49,8 +49,9 @@ impl EntrantTimes {
 
     /// The fastest library's time divided by its own, with the ends of the interval.
     fn ratio(&self) -> Option<[f64; 3]> {
-        let Margin { percent, low, high } = self.against?;
-        Some([percent, low, high].map(|percent| 1.0 + percent / 100.0))
+        let margin = self.against?;
+        let [low, high] = margin.ratio_interval()?;
+        Some([margin.ratio(), low, high])
     }
 }
 

@@ -94,9 +94,7 @@ impl BaselineTime {
 /// Time of one entrant of a final round divided by another's: of the rounds that both were sampled in, if there are enough.
 fn ratio(slower: &Measurement, faster: &Measurement) -> f64 {
     match slower.samples.len().min(faster.samples.len()) {
-        MIN_ROUNDS.. => {
-            1.0 + Margin::between(&slower.samples, &faster.samples, CONFIDENCE).percent / 100.0
-        }
+        MIN_ROUNDS.. => Margin::between(&slower.samples, &faster.samples, CONFIDENCE).ratio(),
         _ => median(slower) / median(faster),
     }
 }

@@ -7,11 +7,14 @@ use clap::Args;
 use crate::cli::arguments::{
     CommonArguments, FamilyArguments, MeasureArguments, ProblemArguments, heading,
 };
+use crate::cli::failure::Failure;
+use crate::cli::request;
+use crate::model::Regime;
 
 /// Times the winners of a database again, each in turn with cuBLAS and the fastest of cuBLASLt's
 /// routines, and says by how much they are faster. The speed-up is the library's time over the
-/// winner's in rounds that both were sampled in, with its interval at a confidence of 96 %. It can differ from the ratio of the medians,
-/// which do not come from the same rounds.
+/// winner's in rounds that both were sampled in, with its interval at a confidence of 96 %. It can
+/// differ from the ratio of the medians, which do not come from the same rounds.
 #[derive(Debug, Args)]
 #[command(
     after_help = "\
@@ -53,4 +56,11 @@ pub(in crate::cli) struct CompareArguments {
     pub(super) families: FamilyArguments,
     #[command(flatten)]
     pub(super) common: CommonArguments,
+}
+
+impl CompareArguments {
+    /// The conditions that times are measured under.
+    pub(super) fn regime(&self) -> Result<Regime, Failure> {
+        request::regime(&self.cache_policy, &self.power)
+    }
 }

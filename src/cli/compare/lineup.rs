@@ -11,7 +11,7 @@ use crate::cli::known_records::KnownRecords;
 use crate::cli::measure_context::{in_turn, notes};
 use crate::cli::output::write;
 use crate::cli::{databases, request};
-use crate::model::{Configuration, Device, Problem, Regime};
+use crate::model::{Configuration, Device, Problem};
 use crate::report::lineup::{self, LineUpReport};
 use crate::report::plot::{self, rates};
 use crate::space::{Family, Rung, ladder};
@@ -25,13 +25,14 @@ const MODELLED_WINNER: &str = "modelled winner";
 pub(super) fn run(
     arguments: &CompareArguments,
     problems: &[Problem],
-    regime: Regime,
-    (known, kit): (&KnownRecords, &mut Kit),
+    known: &KnownRecords,
+    kit: &mut Kit,
     console: Console,
 ) -> Result<(Value, ExitCode), Failure> {
     let climbed = ladder_rungs(arguments)?;
     let named = named_rungs(arguments, &kit.families)?;
     let device = kit.machine.device();
+    let regime = arguments.regime()?;
     let mut lined = Vec::new();
     for problem in in_turn(problems, console)? {
         let served = climbed.iter().filter(|rung| serves(rung, &kit.families, problem, &device));

@@ -37,6 +37,7 @@ fn run(arguments: &CompareArguments, console: Console) -> Result<(Value, ExitCod
     if problems.is_empty() {
         return Err(request::no_shape("compare on", "gemm-tune compare"));
     }
+    let regime = arguments.regime()?;
     let MeasureArguments { db, device, seed } = &arguments.measure;
     let is_lineup = arguments.ladder || !arguments.config.is_empty() || arguments.plot.is_some();
     let wish = match device.wish()? {
@@ -47,7 +48,6 @@ fn run(arguments: &CompareArguments, console: Console) -> Result<(Value, ExitCod
     let mut kit =
         MeasureContext::new(wish, &arguments.families, &arguments.common, console)?.kit(console)?;
     let device = kit.machine.device();
-    let regime = request::regime(&arguments.cache_policy, &arguments.power)?;
     if device.is_cpu() {
         request::check_modelled(regime)?;
     }
@@ -65,7 +65,7 @@ fn run(arguments: &CompareArguments, console: Console) -> Result<(Value, ExitCod
         databases::note_built_in(console);
     }
     if is_lineup {
-        return lineup::run(arguments, &problems, regime, (&known, &mut kit), console);
+        return lineup::run(arguments, &problems, &known, &mut kit, console);
     }
     let mut compared = Vec::new();
     for problem in in_turn(&problems, console)? {
