@@ -5,7 +5,8 @@
 Reads results/calibration-h200.csv. A row says of searches for one problem, when they had `waiting` outcomes without a
 gain of 0.1 % for the first time, how many there were (`runs`) and in how many something better by more than 0.5, 1, 2
 and 3 % was left. `search`: on one H200, the searches of results/calibrate.py; better is what a search of 60 s without
-knowledge or any other found, all timed in one final. `replay`: 30 seeds each on a space that was measured whole.
+knowledge or any other found, all timed in one final; for the kind `continued` what the same search found later
+(results/continued.py). `replay`: 30 seeds each on a space that was measured whole.
 
 Prints the constants of src/search/stopping.rs, and what they say beside what was. Each problem's rows are judged by
 constants that were fitted to all others. Draws the same with DIAGRAM.svg.

@@ -54,10 +54,10 @@ fn a_tenth_of_a_space_holds_its_best_within_one_percent() {
 }
 
 /// A changed search must keep what it states: of searches that end by the rule of a default run, no more than the stated
-/// 18 % leave something 1 % better, within two standard errors.
+/// 15 % leave something 1 % better, within two standard errors.
 #[test]
 fn searches_leave_something_better_as_rarely_as_they_state() {
-    const STATED: f64 = 0.18;
+    const STATED: f64 = 0.15;
     let families = Families::built_in().unwrap();
     let learned = LearnedModel::built_in(&Device::h200()).unwrap();
     let all: Vec<Family> = families.iter().cloned().collect();

@@ -93,7 +93,7 @@ pub(super) struct TuneArguments {
     #[arg(long, default_value = "burst", value_name = "STATE", help_heading = heading::DEVICE, hide_short_help = true)]
     power: String,
     /// How long to search: quick, until the chance is below 20 % that something 3 % better is left; normal,
-    /// below 18 % for 1 %; full, until nothing is left or 10000 candidates are evaluated
+    /// below 15 % for 1 %; full, until nothing is left or 10000 candidates are evaluated
     #[arg(long, default_value = "normal", value_name = "EFFORT", help_heading = heading::SEARCH)]
     effort: String,
     /// What counts as better when a search ends: a time shorter by more than this [default: by effort]

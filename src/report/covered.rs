@@ -44,9 +44,6 @@ fn end(end: SearchEnd) -> String {
             percent(within),
             percent(chance)
         ),
-        SearchEnd::NoGain => {
-            "no gain for a while, with predictions that related problems corrected".to_owned()
-        }
         SearchEnd::OutOfTime => "the time limit (`--budget`) was reached".to_owned(),
         SearchEnd::Interrupted => "the search was interrupted".to_owned(),
     }

@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use super::acquisition::{AT_ONCE, Acquisition, PoolEntry, TimeLevels};
 use super::encoding::{EncodedPoint, Encoding};
 use super::history::{History, slowness};
-use super::stopping::{CORRECTED_PATIENCE, StoppingRule};
+use super::stopping::StoppingRule;
 use super::strategy::{LEFT_BEHIND, Pick, SearchSpace, Strategy};
 use super::surrogate::Surrogate;
 use crate::model::Micros;
@@ -120,15 +120,14 @@ impl ModelBased {
         Some(pick)
     }
 
-    /// The stopping rule for the family of the best; `None` where related problems corrected its predictions.
-    fn stopping_rule(&self) -> Option<StoppingRule> {
+    /// The stopping rule for the family of the best.
+    fn stopping_rule(&self) -> StoppingRule {
         let best = self.history.correct().min_by(|a, b| a.1.total_cmp(&b.1));
         let forecast =
             best.and_then(|(pick, _)| self.history.search_spaces[pick.family].forecast.as_ref());
         match forecast.filter(|forecast| forecast.is_learned) {
-            Some(forecast) if forecast.is_corrected() => None,
-            Some(_) => Some(StoppingRule::LEARNED),
-            None => Some(StoppingRule::BLIND),
+            Some(_) => StoppingRule::LEARNED,
+            None => StoppingRule::BLIND,
         }
     }
 
@@ -399,14 +398,11 @@ impl Strategy for ModelBased {
         if is_all_told && families.all(|family| self.history.left(family) == 0) {
             return Some(0.0);
         }
-        Some(self.stopping_rule()?.chance_of_better(within, self.since_gain()))
+        Some(self.stopping_rule().chance_of_better(within, self.since_gain()))
     }
 
     fn answers_until(&self, within: f64, chance: f64) -> Option<usize> {
-        let answers = match self.stopping_rule() {
-            Some(rule) => rule.answers_until(within, chance),
-            None => CORRECTED_PATIENCE,
-        };
+        let answers = self.stopping_rule().answers_until(within, chance);
         Some(answers.saturating_sub(self.since_gain()))
     }
 

@@ -166,7 +166,7 @@ impl Replay {
                 [mean(&|end| end.0), mean(&|end| end.1), mean(&|end| end.2)];
             Stop { chance, stopped: ends.len(), evaluations, fraction, missed }
         };
-        [0.3, 0.2, 0.18, 0.15].map(stop).to_vec()
+        [0.3, 0.2, 0.15].map(stop).to_vec()
     }
 
     /// Calibration of the stated probabilities.

@@ -1,8 +1,8 @@
 //! Stopping rule: the probability that a better configuration is left, from the number of outcomes without a gain.
 //!
-//! "Better" means that a search of 60 s without any knowledge of the GPU, or another run, finds it. The probabilities are
-//! those over problems, which a search cannot tell apart: in some, waiting finds what is left, in [`LEAST_CHANCE`] of them
-//! it does not.
+//! "Better" means that a search of 60 s without any knowledge of the GPU, another run, or the same search when it goes on
+//! finds it. The probabilities are those over problems, which a search cannot tell apart: in some, waiting finds what is
+//! left, in [`LEAST_CHANCE`] of them it does not.
 
 use std::ops::RangeInclusive;
 
@@ -15,10 +15,6 @@ const CENTRE: f64 = 0.01;
 /// Lowest chance that a search can state: the share of problems in which something better is left that no waiting
 /// finds, as the search looks elsewhere.
 pub const LEAST_CHANCE: f64 = 0.13;
-
-/// Outcomes without a gain after which a search ends whose predictions related problems corrected. Its chance is not
-/// known: no such searches were compared with long ones.
-pub(super) const CORRECTED_PATIENCE: usize = 20;
 
 /// Logarithm of the odds for a problem that waiting helps: a constant, a slope for each root of the outcomes without a gain of 0.1 %, and one for the
 /// logarithm of the gain over 1 %. Fitted, problems weighted alike, to searches on an H200 and replays of recorded spaces (docs/decisions/2026-11-24-stopping-rule.md, `results/calibration.py`).
@@ -34,7 +30,7 @@ impl StoppingRule {
     pub(super) const BLIND: Self = Self { constant: 4.041, waiting: -0.826, gain: -0.801 };
 
     /// For searches with a learned model of the best family.
-    pub(super) const LEARNED: Self = Self { constant: -0.041, waiting: -0.426, gain: -1.15 };
+    pub(super) const LEARNED: Self = Self { constant: 0.333, waiting: -0.639, gain: -1.201 };
 
     /// Probability that a configuration better by more than a fraction is left, after outcomes without a gain.
     pub(super) fn chance_of_better(self, within: f64, since_gain: usize) -> f64 {

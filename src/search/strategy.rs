@@ -52,8 +52,8 @@ pub trait Strategy {
         None
     }
 
-    /// Further outcomes without a gain until that probability is below `chance`, or, where it is unknown, until the
-    /// strategy would end by itself; `None` where it would not.
+    /// Further outcomes without a gain until that probability is below `chance`; `None` where the strategy has no model of
+    /// it.
     fn answers_until(&self, within: f64, chance: f64) -> Option<usize> {
         let _ = (within, chance);
         None

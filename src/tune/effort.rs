@@ -55,7 +55,7 @@ impl Effort {
         let (own, chance) = match self {
             Self::Quick => (Some(0.03), 0.2),
             // 15 % takes 1.3 to 1.8 times as many outcomes (docs/decisions/2026-11-24-stopping-rule.md).
-            Self::Normal => (Some(0.01), 0.18),
+            Self::Normal => (Some(0.01), 0.15),
             Self::Full => (None, 0.15),
         };
         let own = own.or(limit.map(|_| 0.01));
@@ -108,8 +108,6 @@ pub enum SearchEnd {
     Most,
     /// The stopping rule is satisfied.
     Unlikely(StopRule),
-    /// Enough outcomes without a gain, where the chance of a better configuration is not known.
-    NoGain,
     /// Its time is over.
     OutOfTime,
     /// It was interrupted.
@@ -128,7 +126,6 @@ impl SearchEnd {
             Self::Everything => "everything",
             Self::Most => "most",
             Self::Unlikely(_) => "unlikely",
-            Self::NoGain => "no_gain",
             Self::OutOfTime => "out_of_time",
             Self::Interrupted => "interrupted",
         }
@@ -169,7 +166,7 @@ mod tests {
         }
         assert_eq!(Effort::Full.rule(None, None), None);
         let rule = |within, chance| Some(StopRule { within, chance });
-        assert_eq!(Effort::Normal.rule(Some(0.02), None), rule(0.02, 0.18));
+        assert_eq!(Effort::Normal.rule(Some(0.02), None), rule(0.02, 0.15));
         assert_eq!(Effort::Full.rule(None, Some(0.05)), rule(0.01, 0.05));
         assert_eq!(Effort::Quick.patience(&gpu), None);
         assert!(Effort::Quick.patience(&host) < Effort::Normal.patience(&host));

@@ -222,9 +222,7 @@ impl SearchLoop<'_> {
             let StopRule { within, chance } = rule;
             if let Some(answers) = strategy.answers_until(within, chance) {
                 if answers == 0 {
-                    let is_known = strategy.chance_of_better(within).is_some();
-                    self.satisfied =
-                        Some(if is_known { SearchEnd::Unlikely(rule) } else { SearchEnd::NoGain });
+                    self.satisfied = Some(SearchEnd::Unlikely(rule));
                 }
                 left = left.min(answers.max(pending));
             }
