@@ -258,6 +258,17 @@ const SHARED_BOX_FAULTS: &[Fault] = &[
     ),
 ];
 
+/// Faults in boxes as wide as a tile, of which a warp has room for one.
+const WHOLE_ROW_FAULTS: &[Fault] = &[
+    ("a warp has room for two boxes", "BOXES = 4352 *", "BOXES = 8704 *", ""),
+    (
+        "a box is laid out while it is stored",
+        "asm volatile(\"cp.async.bulk.wait_group.read %0;\" ::\"n\"(BOXES - 1) : \"memory\");",
+        "",
+        "",
+    ),
+];
+
 /// Checks that each fault in a configuration of `wgmma` is refused, and the kernel without it is not.
 fn check_refused(shape: &str, values: &[(&str, i64)], faults: &[Fault]) {
     check_refused_with("", shape, values, faults);
@@ -298,6 +309,17 @@ fn faults_of_boxes_that_a_warp_copies_are_refused() {
     let words = [("SCHEDULER", 1), ("EPILOGUE", 1), ("REDUCTION", 0), ("SPLIT_K", 1)];
     let values: Vec<_> = [("WARPGROUPS", 1), ("BN", 8)].into_iter().chain(words).collect();
     check_refused_with("residual", "1030x72x64", &values, BOX_FAULTS);
+}
+
+/// 136 columns are 8 times a prime number, so that a box is as wide as the tile or has 8 columns.
+#[test]
+fn faults_of_boxes_as_wide_as_a_tile_are_refused() {
+    for swap in [0, 1] {
+        let tile = [("WARPGROUPS", 1), ("INSTRUCTIONS_M", 2), ("BN", 136), ("SWAP", swap)];
+        let words = [("SCHEDULER", 1), ("EPILOGUE", 1), ("REDUCTION", 0), ("SPLIT_K", 1)];
+        let values: Vec<_> = tile.into_iter().chain(words).collect();
+        check_refused("200x216x128", &values, WHOLE_ROW_FAULTS);
+    }
 }
 
 #[test]
