@@ -26,6 +26,10 @@ use crate::session::{self, ProblemOutcome, SessionDevice, SessionEvent, SessionP
 use crate::space::Family;
 use crate::tune::{MeasuredTimes, Settings, Summary, read_measured_times};
 
+/// Chance of a kernel that is more than 1 % better at which a search ends: after 19 outcomes without a gain with a learned
+/// model and 62 without. Searches end earlier than those of `tune`, so that more problems are tuned in the same time.
+const STOP_CHANCE: f64 = 0.2;
+
 /// What a map is made with.
 pub(super) struct MapRun<'a> {
     pub(super) workshop: &'a Workshop,
@@ -69,6 +73,7 @@ impl Mapper for MapRun<'_> {
             settings: Settings {
                 journals: Some(self.journals.clone()),
                 seed: self.seed,
+                stop_chance: Some(STOP_CHANCE),
                 ..Settings::default()
             },
             predictor: Arc::clone(&self.predictor),
