@@ -3,15 +3,17 @@
     python3 results/continued.py JOURNAL...
 
 The journals are those of default runs that were continued by `--effort full --budget 6s`. At each stop, `left` says
-whether one of the later outcomes was better by so much. A stop counts if at least 40 outcomes follow it.
+whether one of the later outcomes was better by so much. A stop counts if at least 40 outcomes follow it. Journals of
+searches that ended by their own rule do not belong here: those that are long had a late gain.
 """
 
 import json
 import statistics
 import sys
 
+from calibration import GAINS
+
 WAITING = [4, 6, 8, 12, 16, 20, 24, 32, 40]
-GAINS = [0.5, 1, 2, 3]
 FOLLOWING = 40
 
 

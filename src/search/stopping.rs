@@ -30,7 +30,7 @@ impl StoppingRule {
     pub(super) const BLIND: Self = Self { constant: 4.041, waiting: -0.826, gain: -0.801 };
 
     /// For searches with a learned model of the best family.
-    pub(super) const LEARNED: Self = Self { constant: 0.333, waiting: -0.639, gain: -1.201 };
+    pub(super) const LEARNED: Self = Self { constant: 1.264, waiting: -0.844, gain: -1.104 };
 
     /// Probability that a configuration better by more than a fraction is left, after outcomes without a gain.
     pub(super) fn chance_of_better(self, within: f64, since_gain: usize) -> f64 {

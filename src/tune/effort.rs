@@ -54,7 +54,7 @@ impl Effort {
     pub fn rule(self, within: Option<f64>, limit: Option<f64>) -> Option<StopRule> {
         let (own, chance) = match self {
             Self::Quick => (Some(0.03), 0.2),
-            // 15 % takes 1.3 to 1.8 times as many outcomes (docs/decisions/2026-11-24-stopping-rule.md).
+            // 36 outcomes without a gain with a learned model (docs/decisions/2026-11-28-searches-that-go-on.md).
             Self::Normal => (Some(0.01), 0.15),
             Self::Full => (None, 0.15),
         };

@@ -26,7 +26,7 @@ use crate::session::{self, ProblemOutcome, SessionDevice, SessionEvent, SessionP
 use crate::space::Family;
 use crate::tune::{MeasuredTimes, Settings, Summary, read_measured_times};
 
-/// Chance of a kernel that is more than 1 % better at which a search ends: after 19 outcomes without a gain with a learned
+/// Chance of a kernel that is more than 1 % better at which a search ends: after 20 outcomes without a gain with a learned
 /// model and 62 without. Searches end earlier than those of `tune`, so that more problems are tuned in the same time.
 const STOP_CHANCE: f64 = 0.2;
 
