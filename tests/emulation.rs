@@ -258,6 +258,19 @@ fn a_launch_that_may_begin_early_waits_before_it_uses_results() {
 }
 
 #[test]
+fn a_first_launch_that_may_begin_early_waits_before_any_access() {
+    let Some(compiler) = compiler_or_skip() else { return };
+    let outcomes = outcomes(&compiler, problem("33x20x24", Layout::Nn), ("early", "WAIT"));
+    assert!(outcomes["first"].is_none(), "{outcomes:?}");
+    for wait in ["late", "some", "never"] {
+        let failure = format!("{:?}", outcomes[wait].as_ref().unwrap());
+        for words in ["has not executed `griddepcontrol.wait`", "launches before the first one"] {
+            assert!(failure.contains(words), "{wait}: {failure}");
+        }
+    }
+}
+
+#[test]
 fn planted_faults_are_named_with_their_line() {
     let Some(compiler) = compiler_or_skip() else { return };
     use OutcomeKind::{Compile, Correctness, Runtime};

@@ -121,7 +121,8 @@ pub struct KernelLaunch {
     /// Bytes of dynamic shared memory.
     pub dynamic_shared_bytes: u32,
     /// Whether it may begin before the launch before it ends (programmatic dependent launch): its kernel executes
-    /// `griddepcontrol.wait` before it uses what that one writes.
+    /// `griddepcontrol.wait` before it uses what that one writes. In a plan whose first launch may, kernels wait before
+    /// any access to global memory: nothing is known of the launch before.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub programmatic: bool,
     /// Arguments in order.
@@ -201,6 +202,11 @@ impl KernelLaunch {
 }
 
 impl LaunchPlan {
+    /// Whether the first launch, and with it all, may begin before the end of what precedes the plan in its stream.
+    pub fn begins_early(&self) -> bool {
+        self.kernels.first().is_some_and(|first| first.programmatic)
+    }
+
     /// Checks the limits that every CUDA device has: grid (2^31 - 1, 65535, 65535), block
     /// (1024, 1024, 64, 1024 threads in all), nothing zero.
     ///

@@ -58,9 +58,8 @@ pub(super) fn launch_plan<'a>(
         {
             continue;
         }
-        // The first launch follows work of the caller, for which no kernel waits.
         let programmatic = match &kernel.programmatic {
-            Some(when) => !plan.kernels.is_empty() && family.holds(when, scope)?,
+            Some(when) => family.holds(when, scope)?,
             None => false,
         };
         plan.kernels.push(KernelLaunch {

@@ -320,6 +320,7 @@ impl HostValidator {
         options: &LaunchOptions,
     ) -> Result<Vec<Counts>, HostFailure> {
         let launches = self.launches(plan, run, scratch)?;
+        let options = &LaunchOptions { follows_unknown: plan.begins_early(), ..options.clone() };
         let with: Vec<_> = launches.iter().map(|one| (one, options)).collect();
         execute_all(program, &scratch.memory, &with, self.shared_limit)
     }
@@ -337,6 +338,7 @@ impl HostValidator {
         let launches = self.launches(plan, run, scratch)?;
         let Some((last, before)) = launches.split_last() else { return Ok(Vec::new()) };
         let before = if part.preparation { before } else { &[] };
+        let options = &LaunchOptions { follows_unknown: plan.begins_early(), ..options.clone() };
         let some = LaunchOptions { blocks: part.blocks, ..options.clone() };
         let with: Vec<_> = before.iter().map(|one| (one, options)).chain([(last, &some)]).collect();
         execute_all(program, &scratch.memory, &with, self.shared_limit)

@@ -13,7 +13,7 @@ use crate::worker::LaunchCommand;
 const STATIC_SHARED_LIMIT: u64 = 48 << 10;
 
 /// Executes launches in order. What launches access before one that may begin before they end is recorded: that one
-/// has to wait for it.
+/// has to wait for it. Options say whether the plan follows launches of which nothing is known.
 pub(super) fn execute_all(
     program: &PtxModule,
     memory: &GlobalMemory,
@@ -21,8 +21,10 @@ pub(super) fn execute_all(
     shared_limit: u64,
 ) -> Result<Vec<Counts>, HostFailure> {
     let mut unfinished: Vec<Arc<AccessRecord>> = Vec::new();
+    let mut all_early = true;
     let mut counts = Vec::new();
     for (place, (command, options)) in launches.iter().enumerate() {
+        all_early &= command.programmatic;
         if !command.programmatic {
             unfinished.clear();
         }
@@ -32,6 +34,7 @@ pub(super) fn execute_all(
         let options = LaunchOptions {
             record: record.clone(),
             unfinished: unfinished.clone(),
+            follows_unknown: options.follows_unknown && all_early,
             ..(*options).clone()
         };
         counts.push(execute(program, command, memory, (&options, shared_limit))?);

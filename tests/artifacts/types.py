@@ -20,6 +20,9 @@ CASES = [
 ]
 # Tuned, and others; a batch.
 SHAPES = [(512, 384, 256), (1000, 1016, 520), (77, 45, 33), (3, 128, 96, 160)]
+# Products that follow each other, how often they are repeated, and their rows and columns.
+LINKS, REPLAYS = 24, 20
+CHAINED = [(512, 384), (64, 1024), (3, 2048), (1000, 520), (77, 45)]
 # Half a unit in the last place of the result, and the same of operands that are rounded.
 ULP = {torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11, torch.float32: 2.0**-24, torch.int32: 0}
 
@@ -78,9 +81,43 @@ def check(dtype, options, by_columns, shape):
     return ratio <= 1
 
 
+def check_chain(dtype, options, by_columns, m, n):
+    """Whether products that read each other's results have the same bits in a CUDA graph as one at a time: a launch may
+    begin before the one before it ends, and waits for it."""
+    words = [word.replace("-", "_") for word in options.get("epilogue", "").split(",")]
+    shapes = {"bias": (n,), "mul": (m, n)}
+    operands = {name: matrix(dtype, *own) for name, own in shapes.items() if name in words}
+    weights = [matrix(dtype, n, n) / n**0.5 for _ in range(LINKS)]
+    results = [matrix(dtype, m, n), *(torch.empty(m, n, dtype=dtype, device="cuda") for _ in range(LINKS))]
+
+    def multiply(link):
+        b = weights[link].mT if by_columns else weights[link]
+        gemm_tuned.matmul(results[link], b, out=results[link + 1], **options, **operands)
+
+    for link in range(LINKS):
+        multiply(link)
+        torch.cuda.synchronize()
+    expected = results[-1].clone()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for link in range(LINKS):
+            multiply(link)
+    same = True
+    for _ in range(REPLAYS):
+        for result in results[1:]:
+            result.fill_(float("nan"))
+        graph.replay()
+        same &= torch.equal(results[-1], expected)
+    print(f"{LINKS} products of {m}x{n}x{n} {dtype} {' '.join(options.values())} in a graph: same bits {same}", flush=True)
+    return same
+
+
 if __name__ == "__main__":
     torch.manual_seed(1)
     failed = [case for *case, shape in ((*case, shape) for case in CASES for shape in SHAPES) if not check(*case, shape)]
+    chained = [case for case in CASES if case[1].get("epilogue") in ("bias,gelu", "silu,mul")]
+    failed += [(case, own) for case in chained for own in CHAINED
+               if not check_chain(*case, *own)]
     for operands in ((torch.zeros(8, 8, device="cuda"), torch.zeros(8, 8, device="cuda", dtype=torch.float16)),):
         try:
             gemm_tuned.matmul(*operands)

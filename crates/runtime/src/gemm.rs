@@ -252,10 +252,12 @@ impl<C: Catalogue, D: Driver> Runtime<C, D> {
         let maps = prepared.maps.encoded(&self.driver, operands, workspaces)?;
         let maps = maps.as_deref().unwrap_or_default();
         let mut arguments = [KernelArgument::I32(0); MAX_ARGUMENTS];
-        // A launch may begin before the one before it ends, which is one of this product.
+        // Where the first launch of all may begin early, all of them wait for whatever precedes the product. Elsewhere they
+        // wait for launches of the product only.
+        let begins_early = prepared.launches.first().is_some_and(|first| first.shape.programmatic);
         let mut is_first = true;
         for launch in prepared.launches.iter().filter(|launch| part.has(launch.packs.is_some())) {
-            let programmatic = launch.shape.programmatic && !is_first;
+            let programmatic = launch.shape.programmatic && (begins_early || !is_first);
             is_first = false;
             for (argument, slot) in arguments.iter_mut().zip(&launch.slots) {
                 *argument = slot.value(problem, operands, workspaces);

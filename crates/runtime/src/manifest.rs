@@ -103,8 +103,8 @@ pub struct BundledLaunch {
     pub block: [u32; 3],
     /// Bytes of dynamic shared memory.
     pub dynamic_shared_bytes: u32,
-    /// Whether it may begin before the launch before it ends (programmatic dependent launch). Absent where it may not;
-    /// a program may launch it without the attribute.
+    /// Whether it may begin before the launch before it ends (programmatic dependent launch), for the first launch that of
+    /// whatever precedes it in the stream. Absent where it may not; a program may launch it without the attribute.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub programmatic: bool,
     /// The operands that it copies to a workspace, where it does nothing else and no other launch writes that workspace: a

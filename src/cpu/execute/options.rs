@@ -60,6 +60,9 @@ pub struct LaunchOptions {
     /// thread must wait itself; a barrier after the wait of another one does not suffice. Other accesses are valid before
     /// the wait. Launches still run in turn on this device, so the results are the same.
     pub unfinished: Vec<Arc<AccessRecord>>,
+    /// Whether launches may still run of which nothing is known, as when the first launch of a program has the attribute.
+    /// Any access of a thread that has not waited is a violation then.
+    pub follows_unknown: bool,
 }
 
 impl Default for LaunchOptions {
@@ -74,6 +77,7 @@ impl Default for LaunchOptions {
             interrupted: None,
             record: None,
             unfinished: Vec::new(),
+            follows_unknown: false,
         }
     }
 }

@@ -18,7 +18,8 @@ impl LaunchContext<'_> {
     /// Whether accesses to global memory are recorded, or checked against those of earlier launches.
     #[inline(always)]
     pub(super) fn overlaps(&self) -> bool {
-        self.options.record.is_some() || !self.options.unfinished.is_empty()
+        let options = self.options;
+        options.record.is_some() || !options.unfinished.is_empty() || options.follows_unknown
     }
 }
 
@@ -102,31 +103,40 @@ impl Warp {
         }
         for (later, earlier) in options.unfinished.iter().rev().enumerate() {
             if let Some(conflict) = earlier.conflict(access, place, bytes.into()) {
-                return Err(early(access, conflict, (lane, address, bytes), later));
+                let launch = match later {
+                    0 => "the launch before".to_owned(),
+                    _ => format!("the launch {} before this one", later + 1),
+                };
+                let why = format!("are {} by {launch}, which may still run", verb(conflict));
+                return Err(early(access, (lane, address, bytes), &why));
             }
+        }
+        if options.follows_unknown {
+            let why = "launches before the first one of the program may still run and use them";
+            return Err(early(access, (lane, address, bytes), why));
         }
         Ok(())
     }
 }
 
-/// Violation for an access before `griddepcontrol.wait`. `later` launches begin after the other one and before this one.
+/// Violation for an access before `griddepcontrol.wait`.
 #[cold]
 fn early(
     access: GlobalAccess,
-    conflict: GlobalAccess,
     (lane, address, bytes): (usize, u64, u32),
-    later: usize,
+    why: &str,
 ) -> LaneViolation {
-    let verb = |access| if access == GlobalAccess::Read { "read" } else { "written" };
-    let launch = match later {
-        0 => "the launch before".to_owned(),
-        _ => format!("the launch {} before this one", later + 1),
-    };
     let text = format!(
         "{bytes} bytes of global memory at {address:#x} are {} by a thread that has not executed \
-         `griddepcontrol.wait`, and are {} by {launch}, which may still run",
+         `griddepcontrol.wait`, and {why}",
         verb(access),
-        verb(conflict),
     );
     LaneViolation::access(ViolationKind::Race, lane, address, text)
+}
+
+fn verb(access: GlobalAccess) -> &'static str {
+    match access {
+        GlobalAccess::Read => "read",
+        GlobalAccess::Write => "written",
+    }
 }

@@ -194,6 +194,29 @@ fn accesses_before_the_wait_are_reported() {
 }
 
 #[test]
+fn what_follows_unknown_launches_waits_before_any_access() {
+    let options = || LaunchOptions { follows_unknown: true, ..checked() };
+    for (body, is_valid) in [
+        (vec![WAIT, READ, WRITE], true),
+        (vec![BARRIER, WAIT, BOX, ARRIVAL], true),
+        (vec!["ld.global.u32 %r2, [%rd3];", WAIT], false),
+        (vec!["st.global.u32 [%rd4+512], %r1;", WAIT], false),
+        (vec!["@%p2 griddepcontrol.wait;", READ], false),
+        (vec![BARRIER, BOX, WAIT, ARRIVAL], false),
+    ] {
+        let body = body.join("\n");
+        let outcome = Launches::new(&[&body]).launch(0, &options());
+        let text = outcome.as_ref().map_or_else(|violation| violation.text.as_str(), |()| "");
+        let words = "launches before the first one of the program may still run and use them";
+        assert_eq!(
+            (outcome.is_ok(), text.contains(words)),
+            (is_valid, !is_valid),
+            "{body}: {text}"
+        );
+    }
+}
+
+#[test]
 fn the_place_of_a_violation_is_reported() {
     // All lanes of the first warp but lane 5 wait.
     let body = "setp.ne.u32 %p3, %r0, 5; @%p3 griddepcontrol.wait; ld.global.u32 %r2, [%rd4];";

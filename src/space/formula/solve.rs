@@ -151,9 +151,7 @@ impl<'a> Solver<'a> {
                 Some(sizes)
             };
             let programmatic = match &kernel.programmatic {
-                Some(when) => {
-                    !launches.is_empty() && self.is_there(Some(when), open, &mut serves)?
-                }
+                Some(when) => self.is_there(Some(when), open, &mut serves)?,
                 None => false,
             };
             let packs = match &kernel.packs {

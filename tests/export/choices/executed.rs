@@ -103,6 +103,8 @@ fn value_of(dtype: Dtype, bytes: &[u8]) -> f64 {
 
 /// A recorded launch.
 struct Recorded<'a> {
+    /// Whether it may begin before the launch before it ends.
+    programmatic: bool,
     image: &'a str,
     entry: &'a str,
     sizes: [[u32; 3]; 2],
@@ -116,7 +118,9 @@ impl<'a> Recorded<'a> {
     }
 
     fn one(text: &'a str) -> Option<Self> {
-        let mut parts = text.split(':');
+        let bare = text.trim_start_matches('+');
+        let programmatic = bare.len() < text.len();
+        let mut parts = bare.split(':');
         let (image, entry) = (parts.next()?, parts.next()?);
         let mut three = || {
             let sizes: Vec<u32> =
@@ -125,7 +129,7 @@ impl<'a> Recorded<'a> {
         };
         let sizes = [three()?, three()?];
         let shared = parts.next()?.parse().ok()?;
-        Some(Self { image, entry, sizes, shared, arguments: parts.next()? })
+        Some(Self { programmatic, image, entry, sizes, shared, arguments: parts.next()? })
     }
 
     /// The parameters, whose sizes the draft has.
@@ -221,6 +225,7 @@ fn execute(
         let options = LaunchOptions {
             checks: ExecutionChecks::ALL,
             instruction_budget: 1 << 26,
+            follows_unknown: launches[0].programmatic && own.programmatic,
             ..LaunchOptions::default()
         };
         let entry = module.kernel(own.entry).ok_or("the PTX has no such kernel")?;
