@@ -17,7 +17,9 @@ use super::output::{beside, finish, write};
 use super::{databases, journals, request};
 use crate::database::{Database, Record};
 use crate::model::{Device, Micros, Problem, Regime};
-use crate::predict::{LearnedModel, LibraryChoice, LibraryModel, Predictor};
+use crate::predict::{
+    LearnedModel, LibraryChoice, LibraryModel, Predictor, ProblemTimes, TrainingTimes,
+};
 use crate::report::learned::{self, HeldOut};
 use crate::tune::{MeasuredTimes, read_measured_times};
 
@@ -45,6 +47,9 @@ pub(super) struct LearnArguments {
     /// journals
     #[arg(long, value_name = "FILE")]
     times: Option<PathBuf>,
+    /// Journal or file of times of former versions of the kernels, which count less; may be repeated
+    #[arg(long, value_name = "JOURNAL", requires = "journals")]
+    former: Vec<PathBuf>,
     /// Learned model to begin with: of this GPU, or of another one of its compute capability
     #[arg(long, value_name = "FILE")]
     base: Option<PathBuf>,
@@ -72,15 +77,20 @@ fn run(arguments: &LearnArguments, console: Console) -> Result<(Value, ExitCode)
     let (families, templates) = request::families(&arguments.families)?;
     let held_out = read(&arguments.hold_out)?;
     let read_all = read(&arguments.journals)?;
+    let former = read(&arguments.former)?;
     let updated = arguments.update.as_deref().map(request::learned_model).transpose()?;
-    let names = [&read_all, &held_out].into_iter().flatten().map(|own| own.device.as_str());
+    let names =
+        [&read_all, &held_out, &former].into_iter().flatten().map(|own| own.device.as_str());
     let names = names.chain(updated.iter().map(|model| model.device.as_str()));
     let device = device(names.collect(), arguments, console)?;
     let held_out = held_out.map(|measured| measured.problems).unwrap_or_default();
     let nothing = || Failure::Work("no journal is left to learn from".to_owned());
     let read_all = read_all.or_else(|| arguments.journals.is_empty().then(|| nothing_of(&device)));
     let mut measured = read_all.ok_or_else(nothing)?;
-    measured.problems.retain(|one| held_out.iter().all(|other| one.problem != other.problem));
+    let is_left = |one: &ProblemTimes| held_out.iter().all(|other| one.problem != other.problem);
+    measured.problems.retain(is_left);
+    let mut former = former.map(|former| former.problems).unwrap_or_default();
+    former.retain(is_left);
     if measured.problems.is_empty() && !arguments.journals.is_empty() {
         return Err(nothing());
     }
@@ -92,7 +102,8 @@ fn run(arguments: &LearnArguments, console: Console) -> Result<(Value, ExitCode)
     let measured = measured.problems;
     let base = arguments.base.as_deref().map(request::learned_model).transpose()?;
     let base = base.map_or_else(LearnedModel::default, |base| base.as_base_for(&device));
-    let mut model = base.refined(&device, &families, &templates, &measured);
+    let times = TrainingTimes { measured: &measured, former: &former };
+    let mut model = base.refined(&device, &families, &templates, times);
     if model.families.is_empty() && !arguments.journals.is_empty() {
         return Err(Failure::Work(format!(
             "too few problems to learn of any family ({}): tune more shapes",

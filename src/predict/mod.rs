@@ -46,7 +46,7 @@ pub use library_model::{
 pub use predictor::{PredictedTime, PredictionSource, Predictor};
 pub use tensor_cores::modelled_error_percent;
 pub use time_formula::{FormulaSample, fitted_to, launch_time, time_formula};
-pub use training::ProblemTimes;
+pub use training::{ProblemTimes, TrainingTimes};
 pub(crate) use transfer::point;
 
 use crate::model::{Configuration, Device, Problem};

@@ -119,7 +119,8 @@ impl Mapper for MapRun<'_> {
     fn train(&mut self) -> Result<(), Failure> {
         let measured = self.measured()?;
         let known = (self.families.as_slice(), &self.templates);
-        let learned = self.base.refined(&self.device, known.0, known.1, &measured.problems);
+        let learned =
+            self.base.refined(&self.device, known.0, known.1, measured.problems.as_slice().into());
         self.write_model(&learned)?;
         self.predictor = Arc::new(databases::noted(learned, known, self.console));
         Ok(())

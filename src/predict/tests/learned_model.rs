@@ -8,7 +8,7 @@ use crate::model::{
 };
 use crate::predict::{
     KernelFeatures, LearnedModel, PredictionSource, Predictor, ProblemFeatures, ProblemTimes,
-    boosted_trees::Precision, cost,
+    TrainingTimes, boosted_trees::Precision, cost,
 };
 use crate::render::Templates;
 use crate::space::{Families, Family, LegalSpace};
@@ -221,21 +221,14 @@ fn a_model_of_another_device_and_few_problems_are_better_than_either() {
         own
     };
     let few: Vec<ProblemTimes> = (1..9).map(|at| slower(problem(128 * at, 512, 2000))).collect();
-    let error = |learned: LearnedModel| {
-        let predictor = predictor(learned, &family);
-        let held_out = slower(problem(640, 800, 6000));
-        let error = |(_, configuration, time): &(String, Configuration, Micros)| {
-            let predicted = predictor.time((&family, configuration), &held_out.problem, &device);
-            (predicted.time.0 / time.0).ln().abs()
-        };
-        held_out.times.iter().map(error).sum::<f64>() / held_out.times.len() as f64
-    };
-    let refined = error(base.refined(&device, all, &templates, &few));
+    let held_out = slower(problem(640, 800, 6000));
+    let error = |learned| error_of(learned, (&family, &device), &held_out);
+    let refined = error(base.refined(&device, all, &templates, few.as_slice().into()));
     let fresh = error(LearnedModel::learn(&device, all, &templates, &few));
     let alone = error(base.clone());
     assert!(refined < 0.8 * fresh && refined < 0.5 * alone, "{refined} {fresh} {alone}");
     // What nothing was measured of stays.
-    assert!(base.refined(&device, all, &templates, &[]) == base);
+    assert!(base.refined(&device, all, &templates, TrainingTimes::default()) == base);
 }
 
 #[test]
@@ -293,4 +286,43 @@ fn coarse_predictions_keep_a_kernel_that_is_nearly_the_best_of_all() {
     let mean = lost.iter().sum::<f64>() / lost.len() as f64;
     let most = lost.iter().copied().fold(0.0, f64::max);
     assert!(mean < 0.003 && most < 0.1, "{mean} {most}");
+}
+
+#[test]
+fn times_of_former_kernels_say_what_a_few_of_todays_do_not() {
+    let (family, device) = (family(), Device::h200());
+    let templates = Templates::built_in().unwrap();
+    let all = std::slice::from_ref(&family);
+    let few: Vec<ProblemTimes> =
+        (1..9).map(|at| measured(&family, problem(128 * at, 512, 2000))).collect();
+    let slower = |k| {
+        let mut own = measured(&family, problem(384, 768, k));
+        own.times.iter_mut().for_each(|(.., time)| time.0 *= 1.03);
+        own
+    };
+    let former: Vec<ProblemTimes> =
+        [256, 512, 1024, 2000, 4096, 8192].into_iter().map(slower).collect();
+    let held_out = measured(&family, problem(640, 800, 6000));
+    let error = |former: &[ProblemTimes]| {
+        let times = TrainingTimes { measured: &few, former };
+        let learned = LearnedModel::default().refined(&device, all, &templates, times);
+        assert_eq!(learned.families[&family.name][0].problems, few.len());
+        error_of(learned, (&family, &device), &held_out)
+    };
+    let (with, without) = (error(&former), error(&[]));
+    assert!(with < 0.7 * without, "{with} {without}");
+}
+
+/// The mean error of predictions, as a logarithm.
+fn error_of(
+    learned: LearnedModel,
+    (family, device): (&Family, &Device),
+    held_out: &ProblemTimes,
+) -> f64 {
+    let predictor = predictor(learned, family);
+    let error = |(_, configuration, time): &(String, Configuration, Micros)| {
+        let predicted = predictor.time((family, configuration), &held_out.problem, device);
+        (predicted.time.0 / time.0).ln().abs()
+    };
+    held_out.times.iter().map(error).sum::<f64>() / held_out.times.len() as f64
 }
