@@ -31,7 +31,8 @@ pub struct ProblemFeatures {
 }
 
 impl ProblemFeatures {
-    /// Extents, how operands are stored, and what their rows are aligned to: 1, 2 or 4 elements.
+    /// Extents, how operands are stored, and what their rows are aligned to: 1, 2, 4 and up to 128 elements. With 4 at most,
+    /// kernels chosen for 153 problems of `wgmma` outside the training data take 1.063 times the best instead of 1.056.
     pub fn of(problem: &Problem, storage: &Storage) -> Self {
         let shape = problem.shape;
         let [m, n, k, batch] =
@@ -40,7 +41,7 @@ impl ProblemFeatures {
         let [a, b] =
             [layout.a_transposed(), layout.b_transposed()].map(|is| f64::from(u8::from(is)));
         let rows = storage.leading_dimensions(problem);
-        let [lda, ldb, ldc] = rows.map(|row| f64::from(row.trailing_zeros().min(2)));
+        let [lda, ldb, ldc] = rows.map(|row| f64::from(row.trailing_zeros().min(7)));
         Self { problem: *problem, columns: [m, n, k, batch, a, b, lda, ldb, ldc] }
     }
 
