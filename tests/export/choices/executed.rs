@@ -333,6 +333,11 @@ fn execute_some(kind: Kind) -> String {
     let answers =
         by_program(&mut with_stub(&exported.folder.join("choices"), &exported.folder), &calls);
     let answers = answers.unwrap();
+    // A driver that captures no early launches in graphs gets none.
+    let mut older = with_stub(&exported.folder.join("choices"), &exported.folder);
+    let bare: Vec<String> = answers.iter().map(|answer| answer.replace('+', "")).collect();
+    assert_eq!(by_program(older.env("STUB_CUDA", "12020"), &calls).unwrap(), bare);
+    assert_eq!(bare != answers, matches!(kind, Kind::SmallTypes));
     let of_image = |image: &str| {
         let named = |kernel: &&ExportedKernel| {
             format!("{:016x}", super::record::hash(&kernel.ptx)) == image

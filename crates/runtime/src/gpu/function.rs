@@ -7,6 +7,7 @@
 
 use std::ffi::{CString, c_void};
 use std::ptr;
+use std::sync::OnceLock;
 
 use cudarc::driver::sys;
 use cudarc::driver::sys::CUfunction_attribute as Attribute;
@@ -20,6 +21,9 @@ const MAX_ARGUMENTS: usize = 64;
 
 /// Functions that only programmatic dependent launches need; looked up for them.
 pub(super) const SYMBOLS: &[&str] = &["cuLaunchKernelEx"];
+
+/// The first version whose graphs have edges of programmatic dependent launches, as `cuDriverGetVersion` has it.
+const CUDA_OF_EARLY_LAUNCHES: i32 = 12_030;
 
 /// Shared memory per block without opting in, on every device so far.
 const DEFAULT_SHARED_BYTES: u32 = 48 << 10;
@@ -140,7 +144,7 @@ impl LoadedFunction {
             *slot = argument.storage(maps).map_or(ptr::null_mut(), |(value, _)| value);
         }
         let LaunchShape { grid, block, dynamic_shared_bytes, programmatic } = shape;
-        if programmatic {
+        if programmatic && launches_early() {
             return self.launch_dependent(stream, shape, &mut storage);
         }
         // SAFETY: each of the function's parameters (`parameters` bounds their number) has a slot
@@ -172,10 +176,6 @@ impl LoadedFunction {
         LaunchShape { grid, block, dynamic_shared_bytes, .. }: LaunchShape,
         storage: &mut [*mut c_void; MAX_ARGUMENTS],
     ) -> Result<(), GpuError> {
-        // SAFETY: the owner of the function has opened the library.
-        let library = unsafe { sys::culib() };
-        let needed = "programmatic dependent launches need a driver of CUDA 11.8 or later";
-        require_symbols("libcuda.so.1", library, SYMBOLS, needed)?;
         let mut attribute = sys::CUlaunchAttribute {
             id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
             pad: [0; 4],
@@ -204,6 +204,21 @@ impl LoadedFunction {
         };
         check("cuLaunchKernelEx", status)
     }
+}
+
+/// Whether the driver can capture programmatic dependent launches in graphs (CUDA 12.3 and later). Without that, launches
+/// begin after the end of the one before.
+fn launches_early() -> bool {
+    static KNOWN: OnceLock<bool> = OnceLock::new();
+    *KNOWN.get_or_init(|| {
+        let mut version = 0;
+        // SAFETY: the caller, which has a function, has opened the library; `version` is written.
+        let status = unsafe { sys::cuDriverGetVersion(&raw mut version) };
+        // SAFETY: as before.
+        let library = unsafe { sys::culib() };
+        let has_all = require_symbols("libcuda.so.1", library, SYMBOLS, "").is_ok();
+        check("cuDriverGetVersion", status).is_ok() && version >= CUDA_OF_EARLY_LAUNCHES && has_all
+    })
 }
 
 /// Reads an attribute of a compiled function; for attributes that are never negative.

@@ -77,7 +77,7 @@ typedef struct {
     int (*launch_kernel)(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                          unsigned block_y, unsigned block_z, unsigned shared_bytes, void *stream,
                          void **parameters, void **extra);
-    /* NULL before CUDA 11.8. */
+    /* NULL before CUDA 12.3, which captures programmatic dependent launches in graphs. */
     int (*launch_with)(const launch_configuration *configuration, void *function, void **parameters, void **extra);
     /* NULL before CUDA 11.2. */
     int (*make_pool)(void **pool, const pool_properties *properties);
@@ -108,6 +108,8 @@ typedef struct {
 #define STREAM_OF_THREAD 2
 /* CUlaunchAttributeID. */
 #define PROGRAMMATIC_STREAM_SERIALIZATION 6
+/* The first version whose graphs have edges of programmatic dependent launches, as cuDriverGetVersion has it. */
+#define CUDA_OF_EARLY_LAUNCHES 12030
 /* CUmemorytype. */
 #define DEVICE_MEMORY 2
 /* CUtensorMapL2promotion. */
@@ -127,6 +129,7 @@ static int find(void *library, const char *name, void *pointer)
 static int load_driver(driver *cuda)
 {
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+    int version = 0;
     if (library == NULL)
         return GEMM_TUNED_NO_DRIVER;
     if (!find(library, "cuInit", &cuda->init) || !find(library, "cuDeviceGet", &cuda->device_get)
@@ -162,7 +165,8 @@ static int load_driver(driver *cuda)
         || !find(library, "cuMemAllocFromPoolAsync", &cuda->take)
         || !find(library, "cuMemFreeAsync", &cuda->give_back))
         cuda->make_pool = NULL;
-    if (!find(library, "cuLaunchKernelEx", &cuda->launch_with))
+    if (cuda->version(&version) != 0 || version < CUDA_OF_EARLY_LAUNCHES
+        || !find(library, "cuLaunchKernelEx", &cuda->launch_with))
         cuda->launch_with = NULL;
     return cuda->init(0);
 }
