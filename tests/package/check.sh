@@ -9,7 +9,8 @@ rm -rf "$folder" target/package/*.crate
 mkdir -p "$folder"
 cargo package --workspace --offline --allow-dirty --no-verify --quiet
 for archive in target/package/*.crate; do
-    tar xzf "$archive" -C "$folder"
+    # With the present time, so that what an earlier run has checked is checked again.
+    tar xzmf "$archive" -C "$folder"
 done
 cd "$folder"
 {
