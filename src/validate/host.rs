@@ -320,7 +320,6 @@ impl HostValidator {
         options: &LaunchOptions,
     ) -> Result<Vec<Counts>, HostFailure> {
         let launches = self.launches(plan, run, scratch)?;
-        let options = &LaunchOptions { follows_unknown: plan.begins_early(), ..options.clone() };
         let with: Vec<_> = launches.iter().map(|one| (one, options)).collect();
         execute_all(program, &scratch.memory, &with, self.shared_limit)
     }
@@ -338,7 +337,6 @@ impl HostValidator {
         let launches = self.launches(plan, run, scratch)?;
         let Some((last, before)) = launches.split_last() else { return Ok(Vec::new()) };
         let before = if part.preparation { before } else { &[] };
-        let options = &LaunchOptions { follows_unknown: plan.begins_early(), ..options.clone() };
         let some = LaunchOptions { blocks: part.blocks, ..options.clone() };
         let with: Vec<_> = before.iter().map(|one| (one, options)).chain([(last, &some)]).collect();
         execute_all(program, &scratch.memory, &with, self.shared_limit)
@@ -369,7 +367,12 @@ impl HostValidator {
         let share = self.problem.operations() / 64.0 / fewest.max(1) as f64;
         let budget = 16.0 * share + f64::from(1 << 15) * (self.problem.shape.k + 64) as f64;
         let interrupted = self.interrupted.clone();
-        LaunchOptions { instruction_budget: budget as u64, interrupted, ..LaunchOptions::default() }
+        LaunchOptions {
+            instruction_budget: budget as u64,
+            interrupted,
+            follows_unknown: plan.begins_early(),
+            ..LaunchOptions::default()
+        }
     }
 
     fn judge(
