@@ -20,12 +20,13 @@ mod quotients;
 
 /// A large problem, one whose extents are no powers of two, one with odd extents, a row and a few
 /// columns. A family may be for some of them only.
-const CANONICAL: [(&str, u64); 5] = [
+const CANONICAL: [(&str, u64); 6] = [
     ("4096x4096x1024", 1),
     ("1000x1000x1000", 1),
     ("33x65x129", 1),
     ("1x4096x4096", 1),
     ("1000x12x1000", 1),
+    ("100x130x17", 1),
 ];
 
 /// Problems at the ends of what the program accepts. A family may decline one, all of them

@@ -23,12 +23,17 @@ use crate::support::{architecture, cache, nvrtc_or_skip};
 /// Large enough for a whole tile of every default, small enough to be executed whole.
 const SHAPE: &str = "128x128x64";
 
-/// The same for families that serve few rows only.
+/// The same for families that serve few rows only, and a short K only.
 const SKINNY_SHAPE: &str = "4x128x64";
+const SHORT_SHAPE: &str = "64x64x16";
 
 /// The shape on which a family is shown.
 fn shape(family: &str) -> &'static str {
-    if family == "skinny" { SKINNY_SHAPE } else { SHAPE }
+    match family {
+        "skinny" => SKINNY_SHAPE,
+        "short_k" => SHORT_SHAPE,
+        _ => SHAPE,
+    }
 }
 
 /// Runs `gemm-tune inspect` as if there were no GPU, and gives what it prints.

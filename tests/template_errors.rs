@@ -301,7 +301,8 @@ fn every_line_of_the_built_in_families_has_a_place() {
         let layouts = [Layout::Nn, Layout::Tn].into_iter();
         let types = gemm_tune::model::GemmType::all();
         let problems = types.flat_map(|types| layouts.clone().map(move |layout| (types, layout)));
-        let shapes = ["4096x4096x4096", "4096x4x4096"].map(|shape| shape.parse().unwrap());
+        let shapes =
+            ["4096x4096x4096", "4096x4x4096", "64x64x16"].map(|shape| shape.parse().unwrap());
         let problems = problems.flat_map(|one| shapes.map(|shape| (one, shape)));
         let problems = problems.filter_map(|((types, layout), shape)| {
             let epilogue = gemm_tune::model::Epilogue::NONE;

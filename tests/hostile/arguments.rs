@@ -116,7 +116,7 @@ const WRONG: &[(&str, &[&str])] = &[
     ("check --sample 99999999999999999999", &["is no sample"]),
     ("check --sms 0", &["'0' for '--sms <COUNT>'"]),
     ("check --sms 4294967296", &["'4294967296' for '--sms <COUNT>'", "too large"]),
-    ("check --dtype bf16 --compute f32", &["no family can compute", "mma: serves compute tf32,"]),
+    ("check --dtype f32 --compute f32-emulated", &["no family can compute", "mma: serves compute tf32,"]),
     ("check --spaces {root}/tests/faulty/spaces --epilogue bias", &["no family can compute", "faulty: serves no epilogue, not bias: where its kernels apply epilogues, write `epilogue = true` in "]),
     ("check --epilogue tanh", &["`tanh` is no epilogue operation: choose one of bias,"]),
     ("check --epilogue relu,relu", &["`relu` occurs twice"]),

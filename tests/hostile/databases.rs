@@ -180,8 +180,8 @@ fn answers() -> Vec<Case> {
             .fails(2)
             .says(["no record is of ``"]),
         row("lookup --shape 8x8x8 --db d.toml --device gpu").fails(2).says(["`gpu` is no device"]),
-        row("lookup --shape 8x8x8 --db d.toml --device cpu --dtype bf16 --compute f32")
-            .says(["no record and no default of a family is legal for 8x8x8 bf16"]),
+        row("lookup --shape 8x8x8 --db d.toml --device cpu --compute f32-emulated")
+            .says(["no record and no default of a family is legal for 8x8x8 f32 f32-emulated"]),
         row("lookup --shape 8x8x8 --pin d.toml")
             .says(["8x8x8 f32 nn is not among the 2 pinned problems", "ask without `--pin`"]),
         row("lookup --shape 33x65x129 --pin d.toml")
