@@ -5,7 +5,11 @@ use std::path::Path;
 use std::process::Command;
 
 use gemm_tune::database::{Database, Record};
-use gemm_tune::model::Device;
+use gemm_tune::lookup::{AnswerSource, Lookup, Question};
+use gemm_tune::model::{Device, Dtype, Problem, Regime, Shape};
+use gemm_tune::predict::{DrawLimits, LearnedModel, Predictor, draw};
+use gemm_tune::render::Templates;
+use gemm_tune::space::{Families, Family};
 use serde_json::Value;
 
 use crate::support::cache;
@@ -188,6 +192,39 @@ fn an_artifact_chooses_by_the_model_beside_its_database() {
     fs::write(folder.path().join("other.model.json"), model).unwrap();
     let (is_noted, with) = exported("with");
     assert!(!is_noted && with != without);
+}
+
+/// No time is known of other kernels, and predictions for them are guesses.
+#[test]
+fn models_answer_with_kernels_that_a_search_would_try() {
+    let families: Vec<Family> = Families::built_in().unwrap().iter().cloned().collect();
+    let templates = Templates::built_in().unwrap();
+    let mut random = fastrand::Rng::with_seed(0);
+    for device in Device::known() {
+        let (predictor, _) =
+            Predictor::new(LearnedModel::built_in(&device).unwrap(), &families, &templates);
+        let lookup = Lookup::new([], &families, &templates, &device, Regime::default())
+            .with_predictor(predictor);
+        for dtype in [Dtype::F32, Dtype::Bf16] {
+            let types = Problem::new(Shape { m: 1, n: 1, k: 1 }, dtype).types;
+            let (mut learned, mut defaults) = (0, 0);
+            for _ in 0..150 {
+                let Some(problem) = draw(&mut random, types, &DrawLimits::default()) else {
+                    continue;
+                };
+                let question = Question::packed(problem);
+                let answer = lookup.answer(&question).unwrap();
+                if answer.source != AnswerSource::Learned {
+                    defaults += 1;
+                    continue;
+                }
+                learned += 1;
+                let broken = answer.family.violated(answer.configuration, &problem, &device);
+                assert!(broken.unwrap().is_none(), "{problem}: {}", answer.configuration);
+            }
+            assert!(learned > 4 * defaults, "{}, {dtype}: {learned}, {defaults}", device.name);
+        }
+    }
 }
 
 /// Who tries the program without a GPU first has a modelled record in `results/`.

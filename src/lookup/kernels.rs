@@ -64,21 +64,42 @@ pub(super) struct RecordedKernel {
 impl KnownKernel {
     /// `None` where the configuration is illegal on the device for all extents.
     pub(super) fn new(
+        family: (usize, &Family),
+        configuration: Configuration,
+        pattern: &Problem,
+        measured: (Option<f64>, &Device),
+    ) -> Option<Self> {
+        let legality = Legality::of(family.1, &configuration, pattern, measured.1)?;
+        Some(Self::with(legality, family, configuration, pattern, measured))
+    }
+
+    /// A kernel that was timed for other problems: it serves those whose searches would try it.
+    pub(super) fn of_set(
+        family: (usize, &Family),
+        configuration: Configuration,
+        pattern: &Problem,
+        device: &Device,
+    ) -> Option<Self> {
+        let legality = Legality::of_searched(family.1, &configuration, pattern, device)?;
+        Some(Self::with(legality, family, configuration, pattern, (None, device)))
+    }
+
+    fn with(
+        legality: Legality,
         (place, family): (usize, &Family),
         configuration: Configuration,
         pattern: &Problem,
         (occupancy, device): (Option<f64>, &Device),
-    ) -> Option<Self> {
-        let legality = Legality::of(family, &configuration, pattern, device)?;
+    ) -> Self {
         let cost = CostModel::of((family, &configuration), pattern, (device, occupancy));
-        Some(Self {
+        Self {
             family: place,
             configuration,
             legality,
             cost,
             features: None,
             workspaces: OnceLock::new(),
-        })
+        }
     }
 
     /// Whether it serves a demand; `family` is its own.

@@ -146,8 +146,8 @@ impl Lookup {
                     if group.defaults.iter().any(is_own) {
                         continue;
                     }
-                    let of = (None, &self.device);
-                    let made = KnownKernel::new((place, family), configuration, &pattern, of);
+                    let own = (place, family);
+                    let made = KnownKernel::of_set(own, configuration, &pattern, &self.device);
                     learned.extend(made.map(|mut kernel| {
                         kernel.prepare(&predictor, &self.device);
                         kernel

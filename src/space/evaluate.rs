@@ -120,17 +120,17 @@ impl Family {
         Ok(None)
     }
 
-    /// Whether `configuration` is correct for a problem like `pattern` with these values of `OPEN`.
-    pub(super) fn is_legal_for(
+    /// Whether a configuration breaks none of the constraints that count, for a problem like the pattern with these
+    /// values of `OPEN`.
+    pub(super) fn meets_constraints(
         &self,
-        configuration: &Configuration,
-        pattern: &Problem,
-        device: &Device,
+        counts: fn(Excludes) -> bool,
+        (configuration, pattern, device): (&Configuration, &Problem, &Device),
         open: [i128; OPEN.len()],
     ) -> bool {
         let mut scope = self.parameter_scope(configuration, pattern, device);
         scope.open(open);
-        let broken = self.first_broken_in(&mut scope, |excludes| excludes == Excludes::Illegal);
+        let broken = self.first_broken_in(&mut scope, counts);
         broken.is_ok_and(|broken| broken.is_none())
     }
 

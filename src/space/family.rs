@@ -31,8 +31,8 @@ pub struct Constraint {
 pub enum Excludes {
     /// Kernels that would be wrong or could not run.
     Illegal,
-    /// Correct kernels that are not worth a search's time. A kernel that is known to be fast elsewhere
-    /// is used all the same.
+    /// Correct kernels that are not worth a search's time. A kernel that won for a problem near is used all the
+    /// same, but none because of its predicted time alone.
     Slow,
     /// Correct kernels with non-deterministic results, which are used only on request.
     Nondeterministic,

@@ -1,11 +1,12 @@
 //! Legality of one configuration for other problems: what does not depend on their extents is decided
 //! once, the rest is a few formulas for each problem.
 
-use super::family::Family;
+use super::family::{Excludes, Family};
 use super::formula::{Formula, OPEN, Solver, open_values};
 use crate::model::{Configuration, Device, Problem, Storage};
 
-/// The conditions on extents that remain of a configuration's constraints on a device.
+/// The conditions on extents that remain of a configuration's constraints on a device. They are those of a correct
+/// kernel, or also those of a kernel that a search tries.
 #[derive(Debug, Clone)]
 pub struct Legality {
     conditions: Vec<Formula>,
@@ -19,6 +20,7 @@ struct Unfolded {
     configuration: Configuration,
     pattern: Problem,
     device: Device,
+    counts: fn(Excludes) -> bool,
 }
 
 /// The extents of a problem.
@@ -48,11 +50,33 @@ impl Legality {
         pattern: &Problem,
         device: &Device,
     ) -> Option<Self> {
+        Self::by(|excludes| excludes == Excludes::Illegal, family, configuration, pattern, device)
+    }
+
+    /// The same for problems whose searches try the configuration, if others are not known to be faster. No times
+    /// are known of other problems, so that predictions for them are guesses.
+    pub fn of_searched(
+        family: &Family,
+        configuration: &Configuration,
+        pattern: &Problem,
+        device: &Device,
+    ) -> Option<Self> {
+        let counts = |excludes| excludes != Excludes::Nondeterministic;
+        Self::by(counts, family, configuration, pattern, device)
+    }
+
+    fn by(
+        counts: fn(Excludes) -> bool,
+        family: &Family,
+        configuration: &Configuration,
+        pattern: &Problem,
+        device: &Device,
+    ) -> Option<Self> {
         if family.refusal(pattern, device).is_some() {
             return None;
         }
         let mut legality = Self { conditions: Vec::new(), unfolded: None };
-        for formula in Solver::new(family, configuration, pattern, device).conditions() {
+        for formula in Solver::new(family, configuration, pattern, device).conditions(counts) {
             match formula {
                 Some(Formula::Bool(true)) => {}
                 Some(Formula::Bool(false)) => return None,
@@ -62,6 +86,7 @@ impl Legality {
                         configuration: configuration.clone(),
                         pattern: *pattern,
                         device: device.clone(),
+                        counts,
                     }));
                 }
             }
@@ -69,7 +94,7 @@ impl Legality {
         Some(legality)
     }
 
-    /// Whether the configuration, which is one of `family`, is legal for these extents. A constraint
+    /// Whether the configuration, which is one of `family`, meets the conditions for these extents. A constraint
     /// that cannot be evaluated counts as broken.
     pub fn permits(&self, family: &Family, extents: &Extents) -> bool {
         self.conditions.iter().all(|condition| condition.holds(&extents.values))
@@ -80,7 +105,8 @@ impl Legality {
 impl Unfolded {
     fn permits(&self, family: &Family, extents: &Extents) -> bool {
         let open = extents.values.map(i128::from);
-        family.is_legal_for(&self.configuration, &self.pattern, &self.device, open)
+        let Self { configuration, pattern, device, counts } = self;
+        family.meets_constraints(*counts, (configuration, pattern, device), open)
     }
 }
 
@@ -99,7 +125,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(crate::cases::cases(4, 24) as u32))]
 
-        /// The remaining conditions hold exactly where all constraints do.
+        /// The remaining conditions hold exactly where all constraints do, for correct kernels and for those that
+        /// searches try.
         #[test]
         fn remaining_conditions_agree_with_all_constraints(
             (m, n, k) in (1..300_u64, 1..300_u64, 1..300_u64),
@@ -131,6 +158,10 @@ mod tests {
                     let configuration = space.get(pick.index(space.len()) as _).unwrap();
                     let legality = Legality::of(family, &configuration, tuned, device).unwrap();
                     let full = family.forbidden(&configuration, &other, device).unwrap();
+                    let quick = legality.permits(family, &extents);
+                    prop_assert_eq!(quick, full.is_none(), "{} {} for {}", family.name, configuration, other);
+                    let legality = Legality::of_searched(family, &configuration, tuned, device).unwrap();
+                    let full = family.violated(&configuration, &other, device).unwrap();
                     let quick = legality.permits(family, &extents);
                     prop_assert_eq!(quick, full.is_none(), "{} {} for {}", family.name, configuration, other);
                 }

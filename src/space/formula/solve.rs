@@ -43,15 +43,18 @@ impl<'a> Solver<'a> {
         Self { family, scope, known, device }
     }
 
-    /// The constraints that exclude illegal kernels, in order, each as a condition on the extents;
-    /// `None` where that is too large.
-    pub(crate) fn conditions(mut self) -> impl Iterator<Item = Option<Formula>> {
+    /// The constraints with exclusions that count, in order, each as a condition on the extents; `None`
+    /// where that is too large.
+    pub(crate) fn conditions(
+        mut self,
+        counts: fn(Excludes) -> bool,
+    ) -> impl Iterator<Item = Option<Formula>> {
         for derived in &self.family.derived {
             let formula = self.formula(&derived.expression);
             self.know(derived, formula);
         }
         let all = self.family.constraints.iter();
-        all.filter(|constraint| constraint.excludes == Excludes::Illegal)
+        all.filter(move |constraint| counts(constraint.excludes))
             .map(move |constraint| self.closed(&constraint.require))
     }
 
