@@ -57,7 +57,7 @@ pub(super) struct PatternArguments {
 #[derive(Debug, Args)]
 #[command(next_help_heading = heading::PROBLEM)]
 pub(super) struct ProblemArguments {
-    /// Shape to measure, such as 4096x4096x1024, or 512 for a cube; may be repeated
+    /// Shape to measure, such as 4096x4096x1024, 512 for a cube, or '512x512x512 nt x16'; may be repeated
     #[arg(value_name = "SHAPE")]
     pub(super) shape_words: Vec<String>,
     /// The same as an option

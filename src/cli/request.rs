@@ -225,15 +225,15 @@ pub(super) fn shapes(words: &[String]) -> Result<Vec<Shape>, Failure> {
     words.iter().map(|word| word.parse().map_err(Failure::usage)).collect()
 }
 
-/// The problems of shapes on the command line, then those of a file.
+/// The problems of shapes on the command line, then those of a file. Both are written alike, so that what a file or a
+/// table has can be asked for: `'512x512x512 nt x16'`.
 pub(super) fn problems(
     words: &[String],
     file: Option<&Path>,
     pattern: Problem,
 ) -> Result<Vec<Problem>, Failure> {
-    let shapes = shapes(words)?.into_iter();
     let mut problems: Vec<Problem> =
-        shapes.map(|shape| problem(Problem { shape, ..pattern })).collect::<Result<_, _>>()?;
+        words.iter().map(|word| listed(word, pattern)).collect::<Result<_, _>>()?;
     if let Some(file) = file {
         problems.extend(shapes_file(file, pattern)?);
     }
@@ -282,7 +282,7 @@ fn parse_shapes(text: &str, name: &str, pattern: Problem) -> Result<Vec<Problem>
     Ok(problems)
 }
 
-/// The problem of a line.
+/// The problem of a line or an argument.
 fn listed(line: &str, pattern: Problem) -> Result<Problem, Failure> {
     let mut words = line.split_whitespace();
     let shape: Shape = words.next().unwrap_or("").parse().map_err(Failure::usage)?;
@@ -378,6 +378,11 @@ mod tests {
         ] {
             let problem = listed(line, pattern).ok().unwrap();
             assert_eq!(problem.to_string(), expected);
+            let arguments = [line.to_owned(), "7".to_owned()];
+            let both = problems(&arguments, None, pattern).ok().unwrap();
+            assert_eq!(both.len(), 2);
+            assert_eq!(both[0], problem);
+            assert_eq!(both[1].to_string(), "7x7x7 f32 nn");
         }
         let pattern = Problem { layout: Layout::Tn, batch: 7, ..pattern };
         assert_eq!(listed("1x2x3", pattern).ok().unwrap().to_string(), "1x2x3 f32 tn x7");

@@ -40,7 +40,7 @@ use crate::tune::{Hints, Settings, spaces};
     device.help("Device to tune on: auto, cuda:N, cuda:all, or cpu, which validates for real and models times")
 }))]
 pub(super) struct TuneArguments {
-    /// Shape to tune, such as 4096x4096x1024, or 512 for a cube; may be repeated
+    /// Shape to tune, such as 4096x4096x1024, 512 for a cube, or '512x512x512 nt x16'; may be repeated
     #[arg(value_name = "SHAPE")]
     pub(super) shape_words: Vec<String>,
     /// The same as an option

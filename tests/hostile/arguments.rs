@@ -226,6 +226,6 @@ fn bytes() -> Vec<Case> {
             .run("lookup --shape")
             .argument("8x8x8\n9x9x9")
             .fails(2)
-            .says(["is not a shape"]),
+            .says(["`9x9x9` is neither a layout (nn, nt, tn, tt) nor a batch"]),
     ]
 }

@@ -30,7 +30,7 @@ use crate::report::answered;
 #[derive(Debug, Args)]
 #[command(
     mut_arg("shape_words", |shape| {
-        shape.help("Shape to find a kernel for, such as 4096x4096x1024, or 512 for a cube; may be repeated")
+        shape.help("Shape to find a kernel for, such as 4096x4096x1024, 512 for a cube, or '512x512x512 nt x16'; may be repeated")
     }),
     mut_arg("device", |device| {
         device.help("GPU to answer for: auto, cuda:N or cpu; auto is that of this machine, else the databases'")
