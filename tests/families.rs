@@ -18,8 +18,8 @@ use gemm_tune::space::{Families, Family, LegalSpace};
 mod compiling;
 mod quotients;
 
-/// A large problem, one whose extents are no powers of two, one with odd extents, a row and a few
-/// columns. A family may be for some of them only.
+/// A large problem, one whose extents are no powers of two, one with odd extents, a row, a few
+/// columns, and a short K. A family may be for some of them only.
 const CANONICAL: [(&str, u64); 6] = [
     ("4096x4096x1024", 1),
     ("1000x1000x1000", 1),
