@@ -39,7 +39,10 @@ fn is_built_in(folder: &Path, arguments: &str) -> bool {
 fn first_record() -> String {
     let text = fs::read_to_string(SHIPPED).unwrap();
     let second = text.match_indices("[[record]]").nth(1).unwrap().0;
-    text[..second].replace("median_us = 17.892\n", "median_us = 17.991\n")
+    let mut record: toml::Value = toml::from_str(&text[..second]).unwrap();
+    let median = &mut record["record"][0]["measurement"]["median_us"];
+    *median = toml::Value::Float(17.991);
+    toml::to_string(&record).unwrap()
 }
 
 #[test]
@@ -149,7 +152,9 @@ fn files_come_first_and_a_named_one_stands_alone() {
     // Shapes that nobody tuned are answered from the records of others.
     let unknown = said_of("inspect 513x515x517 --json");
     assert_eq!(unknown.code, Some(0), "{}", unknown.err);
-    assert!(unknown.out.contains("\"source\": \"learned\""), "{}", unknown.out);
+    let document: Value = serde_json::from_str(&unknown.out).unwrap();
+    let source = document["source"].as_str();
+    assert!(matches!(source, Some("learned" | "neighbour")), "{document}");
 }
 
 #[test]

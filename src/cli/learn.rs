@@ -47,7 +47,8 @@ pub(super) struct LearnArguments {
     /// journals
     #[arg(long, value_name = "FILE")]
     times: Option<PathBuf>,
-    /// Journal or file of times of former versions of the kernels, which count less; may be repeated
+    /// Journal or file of times of former versions of the kernels, which count less where there are
+    /// enough of today's; may be repeated
     #[arg(long, value_name = "JOURNAL", requires = "journals")]
     former: Vec<PathBuf>,
     /// Learned model to begin with: of this GPU, or of another one of its compute capability

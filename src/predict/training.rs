@@ -49,7 +49,7 @@ pub struct ProblemTimes {
 pub struct TrainingTimes<'t> {
     /// Times of today's kernels.
     pub measured: &'t [ProblemTimes],
-    /// Times of former versions of the kernels, which count less.
+    /// Times of former versions of the kernels. They count less where enough is measured of today's.
     pub former: &'t [ProblemTimes],
 }
 
@@ -89,7 +89,8 @@ impl LearnedModel {
         times: TrainingTimes<'_>,
     ) -> Self {
         let TrainingTimes { measured, former } = times;
-        let mut gemm_types: Vec<_> = measured.iter().map(|one| one.problem.types).collect();
+        let all_times = measured.iter().chain(former);
+        let mut gemm_types: Vec<_> = all_times.map(|one| one.problem.types).collect();
         gemm_types.sort_unstable();
         // One of each that multiply alike: they have one model.
         let mut alike: Vec<GemmType> = Vec::new();
@@ -134,7 +135,8 @@ struct UntrainedModel<'a> {
 }
 
 impl UntrainedModel<'_> {
-    /// Trains on problems of the GEMM type, and on former times of such; `None` with too few problems.
+    /// Trains on problems of the GEMM type, and on former times of such. Where too little is measured of today's kernels,
+    /// former times count like theirs. `None` with too few of both.
     fn train(
         &self,
         template_hash: String,
@@ -152,16 +154,17 @@ impl UntrainedModel<'_> {
             let all: Vec<ProblemRows> = all.par_iter().map(of_problem).collect();
             all.into_iter().filter(|one| !one.rows.values.is_empty()).collect()
         };
-        let of_problems = rows(measured, 1.0);
-        let of_former = rows(former, FORMER_WEIGHT);
-        let times = of_problems.iter().map(|one| one.rows.values.len()).sum();
-        if of_problems.len() < FEWEST_PROBLEMS
-            || times < FEWEST_TIMES
-            || different_kernels(family, measured) < FEWEST_KERNELS
-        {
-            return None;
-        }
         let all_times = [measured, former].concat();
+        let mut of_problems = rows(measured, 1.0);
+        let mut of_former = rows(former, FORMER_WEIGHT);
+        if !is_enough(&of_problems, family, measured) {
+            of_problems = rows(&all_times, 1.0);
+            of_former.clear();
+            if !is_enough(&of_problems, family, &all_times) {
+                return None;
+            }
+        }
+        let times = number_of_times(&of_problems);
         let mut kernels = best_kernels((family, device), parameters, &all_times);
         let known = base.into_iter().flat_map(|base| &base.kernels);
         let new: Vec<_> = known.filter(|one| !kernels.contains(one)).cloned().collect();
@@ -214,6 +217,17 @@ impl UntrainedModel<'_> {
 struct ProblemRows {
     problem: Problem,
     rows: TrainingRows,
+}
+
+/// Whether a model can be learned of these.
+fn is_enough(of_problems: &[ProblemRows], family: &Family, measured: &[&ProblemTimes]) -> bool {
+    of_problems.len() >= FEWEST_PROBLEMS
+        && number_of_times(of_problems) >= FEWEST_TIMES
+        && different_kernels(family, measured) >= FEWEST_KERNELS
+}
+
+fn number_of_times(of_problems: &[ProblemRows]) -> usize {
+    of_problems.iter().map(|one| one.rows.values.len()).sum()
 }
 
 /// Different configurations of a family among measured times.

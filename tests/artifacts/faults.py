@@ -52,16 +52,16 @@ stub.cuCtxPushCurrent_v2(ctypes.c_void_p(OWN))
 
 # The memory of the best kernel's workspace, or of one that needs less where it is missing.
 torch.memory(PLACE, 1 << 46)
-best = matmul(2048, 2048, 2048)
+best = matmul(4096, 4096, 4096)
 (count, there), = torch.allocations
 assert there and count > 0 and f"{PLACE.to_bytes(8, 'little').hex()}" in best, best
 torch.memory(PLACE, count)
-assert matmul(2048, 2048, 2048) == best
+assert matmul(4096, 4096, 4096) == best
 torch.memory(PLACE, count - 1)
-other = matmul(2048, 2048, 2048)
+other = matmul(4096, 4096, 4096)
 assert torch.allocations[0] == (count, False) and other and other != best, torch.allocations
 torch.memory(PLACE, 0)
-assert matmul(2048, 2048, 2048) and not any(there for _, there in torch.allocations)
+assert matmul(4096, 4096, 4096) and not any(there for _, there in torch.allocations)
 
 # A new array, batches, a matrix beside a batch, and more calls than are remembered.
 torch.memory(PLACE, 1 << 46)

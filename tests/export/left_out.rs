@@ -9,7 +9,7 @@ use crate::support::program::{Said, gemm_tune};
 use crate::support::{CACHE, nvrtc_or_skip};
 
 /// A problem whose winner needs more shared memory than an SM of `sm_89` has, and one whose winner runs there.
-const DEMANDING: &str = "4096x4096x4096";
+const DEMANDING: &str = "8192x8192x8192";
 const PORTABLE: &str = "2048x2048x2048";
 
 /// A database as the cpu device records it.

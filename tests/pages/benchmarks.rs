@@ -74,7 +74,7 @@ pub(super) fn sets() -> [Set; 5] {
             speedups: compared.iter().map(|row| number(row, "speedup")).collect(),
         },
         Set {
-            name: "shapes of `spread.txt`, mostly odd rows, tuned for 8 s each",
+            name: "shapes of `spread.txt`, mostly odd rows, tuned",
             file: "nvidia-h200.toml",
             speedups: recorded("search-spaces/shapes/spread.txt"),
         },
@@ -298,6 +298,8 @@ fn lookup() -> String {
     for (name, path) in [
         ("`untuned.txt`", "results/lookup-h200.csv"),
         ("drawn", "results/lookup-drawn-h200.csv"),
+        ("drawn, bf16", "results/lookup-drawn-bf16-h200.csv"),
+        ("drawn, f16", "results/lookup-drawn-f16-h200.csv"),
         ("drawn, on an H100", "results/lookup-drawn-h100.csv"),
     ] {
         let rows = rows(path);
@@ -307,6 +309,9 @@ fn lookup() -> String {
                 rows.iter().filter(is_one).map(|row| number(row, column)).collect()
             };
             let (tuned, library) = (of("over_tuned"), of("over_library"));
+            if tuned.is_empty() {
+                continue;
+            }
             let worst = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
             writeln!(
                 text,

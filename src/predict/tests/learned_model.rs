@@ -313,6 +313,28 @@ fn times_of_former_kernels_say_what_a_few_of_todays_do_not() {
     assert!(with < 0.7 * without, "{with} {without}");
 }
 
+#[test]
+fn former_times_count_like_todays_where_these_are_too_few() {
+    let (family, device) = (family(), Device::h200());
+    let templates = Templates::built_in().unwrap();
+    let all = std::slice::from_ref(&family);
+    let of = |from: u64, to: u64| -> Vec<ProblemTimes> {
+        (from..to).map(|at| measured(&family, problem(128 * at, 512, 2000))).collect()
+    };
+    let learn = |measured: &[ProblemTimes], former: &[ProblemTimes]| {
+        let times = TrainingTimes { measured, former };
+        let learned = LearnedModel::default().refined(&device, all, &templates, times);
+        learned.families.get(&family.name).map(|models| models[0].clone())
+    };
+    let together = learn(&of(1, 9), &[]).unwrap();
+    for todays in [0, 3] {
+        let model = learn(&of(1, 1 + todays), &of(1 + todays, 9)).unwrap();
+        assert_eq!(model.problems, 8, "{todays}");
+        assert_eq!(model.boosted, together.boosted, "{todays}");
+    }
+    assert!(learn(&of(1, 4), &of(4, 7)).is_none(), "six problems are too few");
+}
+
 /// The mean error of predictions, as a logarithm.
 fn error_of(
     learned: LearnedModel,

@@ -337,7 +337,7 @@ fn execute_some(kind: Kind) -> String {
     let mut older = with_stub(&exported.folder.join("choices"), &exported.folder);
     let bare: Vec<String> = answers.iter().map(|answer| answer.replace('+', "")).collect();
     assert_eq!(by_program(older.env("STUB_CUDA", "12020"), &calls).unwrap(), bare);
-    assert_eq!(bare != answers, matches!(kind, Kind::SmallTypes));
+    assert_ne!(bare, answers, "launches of both kinds begin early");
     let of_image = |image: &str| {
         let named = |kernel: &&ExportedKernel| {
             format!("{:016x}", super::record::hash(&kernel.ptx)) == image

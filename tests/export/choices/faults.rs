@@ -17,7 +17,7 @@ const CHOOSE: &str = r#"
 import sys
 sys.path.insert(0, sys.argv[1])
 import gemm_tuned
-print(gemm_tuned.kernel_for(2048, 2048, 2048, layout="nt"))
+print(gemm_tuned.kernel_for(4096, 4096, 4096, layout="nt"))
 "#;
 
 /// What Python prints, with the stub of the artifact's folder as the driver.
@@ -90,7 +90,7 @@ fn missing_memory_and_mistakes_are_survived_and_a_launch_that_no_device_has_is_n
 
     // The second launch of the kernel that is chosen gets a grid that no device has: another one is chosen.
     let device = &Known::shipped().device;
-    let problem = Problem::new("2048x2048x2048".parse().unwrap(), Dtype::F32);
+    let problem = Problem::new("4096x4096x4096".parse().unwrap(), Dtype::F32);
     let question = Question::packed(Problem { layout: Layout::Nt, ..problem });
     let name = || Bundle::open(&exported.folder, device).unwrap().choose(&question).unwrap().name;
     let before = name();

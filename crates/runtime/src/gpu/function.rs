@@ -25,6 +25,9 @@ pub(super) const SYMBOLS: &[&str] = &["cuLaunchKernelEx"];
 /// The first version whose graphs have edges of programmatic dependent launches, as `cuDriverGetVersion` has it.
 const CUDA_OF_EARLY_LAUNCHES: i32 = 12_030;
 
+/// The first compute capability with programmatic dependent launches, without its dot. Code for earlier ones does not wait.
+const CAPABILITY_OF_EARLY_LAUNCHES: u32 = 90;
+
 /// Shared memory per block without opting in, on every device so far.
 const DEFAULT_SHARED_BYTES: u32 = 48 << 10;
 
@@ -38,6 +41,8 @@ pub struct LoadedFunction {
     parameters: Vec<usize>,
     /// Bytes of static shared memory of a block.
     pub static_shared_bytes: u32,
+    /// Compute capability of its machine code, without the dot.
+    binary_version: u32,
 }
 
 /// The value of one kernel argument.
@@ -102,6 +107,8 @@ impl LoadedFunction {
             static_shared_bytes: unsafe {
                 figure(handle, Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?
             },
+            // SAFETY: the function was just found.
+            binary_version: unsafe { figure(handle, Attribute::CU_FUNC_ATTRIBUTE_BINARY_VERSION)? },
         })
     }
 
@@ -144,7 +151,7 @@ impl LoadedFunction {
             *slot = argument.storage(maps).map_or(ptr::null_mut(), |(value, _)| value);
         }
         let LaunchShape { grid, block, dynamic_shared_bytes, programmatic } = shape;
-        if programmatic && launches_early() {
+        if programmatic && self.binary_version >= CAPABILITY_OF_EARLY_LAUNCHES && launches_early() {
             return self.launch_dependent(stream, shape, &mut storage);
         }
         // SAFETY: each of the function's parameters (`parameters` bounds their number) has a slot

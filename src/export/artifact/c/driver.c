@@ -77,7 +77,7 @@ typedef struct {
     int (*launch_kernel)(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                          unsigned block_y, unsigned block_z, unsigned shared_bytes, void *stream,
                          void **parameters, void **extra);
-    /* NULL before CUDA 12.3, which captures programmatic dependent launches in graphs. */
+    /* NULL before CUDA 12.3, which captures programmatic dependent launches in graphs, and before compute capability 9.0. */
     int (*launch_with)(const launch_configuration *configuration, void *function, void **parameters, void **extra);
     /* NULL before CUDA 11.2. */
     int (*make_pool)(void **pool, const pool_properties *properties);

@@ -92,6 +92,8 @@ static int select_architecture(gemm_tuned *tuned)
         || (status = cuda->device_attribute(&major, CAPABILITY_MAJOR, tuned->device)) != 0
         || (status = cuda->device_attribute(&minor, CAPABILITY_MINOR, tuned->device)) != 0)
         return status;
+    if (major < 9)
+        tuned->cuda.launch_with = NULL;  /* no launch begins early there */
     tuned->architecture = -1;
     for (i = 0; i < ARCHITECTURES; i++) {
         const int *own = architectures[i];
