@@ -392,6 +392,45 @@ fn a_map_ends_with_its_budget_and_goes_on_where_it_was() {
 }
 
 #[test]
+fn a_map_of_a_list_tunes_its_problems_and_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let [db, cache, list, trace] = ["map.toml", "cache", "list.txt", "trace.json"]
+        .map(|name| folder.path().join(name).to_str().unwrap().to_owned());
+    std::fs::write(&list, "8x8x8\n16x8x8 tn # twice\n16x8x8 tn\n").unwrap();
+    let call = ["cover", "--device", "cpu", "--family", "naive", "--db", &db, "--cache", &cache];
+    let said = gemm_tune(&[&call[..], &["--shapes", &list]].concat());
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.err.contains("a map of 2 problems"), "{}", said.err);
+    assert!(
+        said.out.contains("2 problems of 2") && said.out.contains("all are tuned"),
+        "{}",
+        said.out
+    );
+    let records = std::fs::read_to_string(&db).unwrap();
+    assert_eq!(records.matches("[[record]]").count(), 2, "{records}");
+    // Those of a trace, of which one is known already.
+    let product = |m: u64, layout: &str, epilogue: &str| {
+        format!(
+            r#"{{"m": {m}, "n": 8, "k": 8, "batch": 1, "dtype": "f32", "compute": "f32", "layout": "{layout}", "epilogue": "{epilogue}", "count": 3, "torch_us": null, "samples": 0}}"#
+        )
+    };
+    let text = |products: &str| {
+        format!(
+            r#"{{"schema": 1, "program": ["a.py"], "torch": "2.9", "device": "cpu", "seconds": 1, "problems": [{products}], "others": {{}}}}"#
+        )
+    };
+    let products = [product(16, "tn", "bias"), product(24, "nn", "")].join(",");
+    std::fs::write(&trace, text(&products)).unwrap();
+    let said = gemm_tune(&[&call[..], &["--trace", &trace]].concat());
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.err.contains("going on after 1 problem"), "{}", said.err);
+    assert!(said.out.contains("2 problems of 2"), "{}", said.out);
+    check(&["cover", "--shapes", &list, "--trace", &trace], 2, &["cannot be used with"]);
+    std::fs::write(&trace, text("")).unwrap();
+    check(&["cover", "--trace", &trace], 2, &["no product to tune"]);
+}
+
+#[test]
 fn compare_refuses_conditions_that_are_not_measured() {
     let on_the_host = ["compare", "64x64x64", "--device", "cpu", "--config", "naive"];
     for (conditions, words) in [

@@ -58,14 +58,20 @@ pub fn summary(
             own.estimated_from.to_string(),
         ]);
     }
-    let verdict = if state.reaches(goal) { "reached" } else { "not reached" };
+    let end = match goal.problems.count() {
+        Some(all) if all == state.problems && !state.reaches(goal) => "all are tuned".to_owned(),
+        _ => {
+            let verdict = if state.reaches(goal) { "reached" } else { "not reached" };
+            format!("the goal of {:.1} % is {verdict}", 100.0 * goal.regret)
+        }
+    };
+    let listed = goal.problems.count().map_or(String::new(), |all| format!(" of {all}"));
     format!(
-        "{}\n\nmap of {}: {}, {}; the goal of {:.1} % is {verdict}\n",
+        "{}\n\nmap of {}: {}{listed}, {}; {end}\n",
         style.draw(table),
         device.name,
         counted(state.problems, "problem"),
         regret(state),
-        100.0 * goal.regret,
     )
 }
 
@@ -113,7 +119,7 @@ pub fn document(
 mod tests {
     use super::*;
     use crate::model::{Dtype, Problem};
-    use crate::predict::DrawLimits;
+    use crate::session::cover::MapProblems;
 
     #[test]
     fn the_regret_is_shown_over_time_with_the_goal() {
@@ -126,11 +132,17 @@ mod tests {
         };
         let steps: Vec<CoverStep> = (0..80).map(step).collect();
         let state = CoverState::of(&steps, 2);
-        let goal = MapGoal { regret: 0.05, limits: DrawLimits::default(), seed: 0 };
+        let list = steps.iter().map(|step| (step.problem, 1.0));
+        let goal = MapGoal { regret: 0.05, problems: MapProblems::listed(list), seed: 0 };
         let text =
             summary(&steps, &state, &goal, (&Device::h200(), TableStyle::Text { width: 80 }));
         assert!(text.contains("64.9 %") && text.contains("1.0 %"), "{text}");
         assert!(text.contains("the goal of 5.0 % is reached"), "{text}");
+        assert!(text.contains("80 problems of 80"), "{text}");
+        let goal = MapGoal { regret: 0.001, ..goal };
+        let text =
+            summary(&steps, &state, &goal, (&Device::h200(), TableStyle::Text { width: 80 }));
+        assert!(text.ends_with("all are tuned\n"), "{text}");
         let line = progress(&CoverState::of(&[], 0), Duration::from_secs(3));
         assert!(line.contains("not known yet"), "{line}");
         let document = document(&steps, &state, &Device::h200(), Path::new("a.toml"));

@@ -19,12 +19,13 @@ use super::console::Console;
 use super::failure::Failure;
 use super::machine::Workshop;
 use super::output::finish;
-use super::{databases, interrupt, request};
+use super::{databases, interrupt, request, trace};
 use crate::compile::CompileThreads;
 use crate::database::WritableDatabase;
+use crate::model::{Epilogue, Problem};
 use crate::predict::DrawLimits;
 use crate::report::mapped;
-use crate::session::cover::{CoverLog, MapGoal, cover};
+use crate::session::cover::{CoverLog, MapGoal, MapProblems, cover};
 use crate::space::Family;
 use map_run::MapRun;
 
@@ -33,14 +34,16 @@ const TICK: Duration = Duration::from_millis(50);
 
 /// Makes the map of a GPU. Draws problems as users have them, tunes those where lookup's answers are expected to be worst,
 /// and trains the learned model on them. Ends when answers for problems that nobody tuned are nearly as good as tuned
-/// kernels. Every fourth problem is drawn at random; these estimate how much slower answers are (the held-out regret). The
-/// log lies beside the database, as `results/nvidia-l4.cover.jsonl`: an interrupted map goes on where it was.
+/// kernels. Every fourth problem is taken at random; these estimate how much slower answers are (the held-out regret). With
+/// `--shapes` or `--trace` the map is made of the problems that matter to you. The log lies beside the database, as
+/// `results/nvidia-l4.cover.jsonl`: an interrupted map goes on where it was.
 #[derive(Debug, Args)]
 #[command(
     after_help = "\
 Examples:
   gemm-tune cover --budget 20m
-  gemm-tune cover --regret 5% --device cuda:all",
+  gemm-tune cover --regret 5% --device cuda:all
+  gemm-tune cover --trace trace.json --budget 10m",
     mut_arg("device", |device| {
         device.help("Device to map: auto, cuda:N, cuda:all, or cpu, which models times")
     })
@@ -52,6 +55,13 @@ pub(super) struct CoverArguments {
     /// Time after which the map is ended, such as 20m [default: none]
     #[arg(long, value_name = "TIME", help_heading = heading::SEARCH)]
     budget: Option<String>,
+    /// File with one shape a line, layout and batch behind it: the map is made of these problems, and ends when all are tuned
+    #[arg(long, value_name = "FILE", help_heading = heading::PROBLEM)]
+    shapes: Option<PathBuf>,
+    /// Trace of a program, as `gemm-tune trace` writes it: the map is made of its problems, without their
+    /// epilogues. Those that take more of its time are tuned before others with answers as uncertain
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["shapes", "dtype", "out_dtype", "compute"], help_heading = heading::PROBLEM)]
+    trace: Option<PathBuf>,
     #[command(flatten)]
     types: TypeArguments,
     #[command(flatten)]
@@ -62,8 +72,8 @@ pub(super) struct CoverArguments {
     /// File of measured times to learn from too, as of `learn --times`; may be repeated
     #[arg(long, value_name = "FILE", help_heading = heading::SEARCH)]
     times: Vec<PathBuf>,
-    /// Most operations of a problem, as a number such as 2e12
-    #[arg(long, default_value_t = DrawLimits::default().operations, value_name = "N", help_heading = heading::PROBLEM)]
+    /// Most operations of a drawn problem, as a number such as 2e12
+    #[arg(long, conflicts_with_all = ["shapes", "trace"], default_value_t = DrawLimits::default().operations, value_name = "N", help_heading = heading::PROBLEM)]
     max_operations: f64,
     /// Seed of the problems, of the searches and of the operands
     #[arg(long, default_value_t = 0, help_heading = heading::SEARCH)]
@@ -95,7 +105,7 @@ fn run(arguments: &CoverArguments, console: Console) -> Result<(Value, ExitCode)
     }
     let goal = MapGoal {
         regret: request::fraction(&arguments.regret)?,
-        limits: limits(arguments.max_operations)?,
+        problems: problems(arguments, pattern, console)?,
         seed: arguments.seed,
     };
     let jobs = request::jobs(arguments.jobs)?;
@@ -122,8 +132,7 @@ fn run(arguments: &CoverArguments, console: Console) -> Result<(Value, ExitCode)
     let (major, minor) = compiler.nvrtc().version();
     let (log, mut steps) =
         CoverLog::open(&database.with_extension("cover.jsonl")).map_err(Failure::work)?;
-    let gemm_type = pattern.types;
-    steps.retain(|step| step.problem.types == gemm_type);
+    steps.retain(|step| goal.problems.has(&step.problem));
     if !steps.is_empty() {
         console.note(&format!("going on after {}", mapped::counted(steps.len(), "problem")));
     }
@@ -149,13 +158,39 @@ fn run(arguments: &CoverArguments, console: Console) -> Result<(Value, ExitCode)
         begun,
         over: deadline(&stop, budget, begun),
     };
-    let (steps, state) = cover(&goal, gemm_type, steps, &mut map)?;
+    let (steps, state) = cover(&goal, steps, &mut map)?;
     console.result(&mapped::summary(&steps, &state, &goal, (&device, console.table_style())));
     let document = mapped::document(&steps, &state, &device, &database);
     Ok((document, ExitCode::SUCCESS))
 }
 
-/// Limits on the problems.
+/// What the map is made of.
+fn problems(
+    arguments: &CoverArguments,
+    pattern: Problem,
+    console: Console,
+) -> Result<MapProblems, Failure> {
+    let list: Vec<(Problem, f64)> = if let Some(file) = &arguments.shapes {
+        let problems = request::problems(&[], Some(file), pattern)?;
+        problems.into_iter().map(|problem| (problem, 1.0)).collect()
+    } else if let Some(file) = &arguments.trace {
+        let problems = trace::read(file)?.weighted_problems().into_iter();
+        let plain = |problem| Problem { epilogue: Epilogue::NONE, ..problem };
+        problems.map(|(problem, weight)| (plain(problem), weight)).collect()
+    } else {
+        return Ok(MapProblems::drawn(pattern.types, limits(arguments.max_operations)?));
+    };
+    let problems = MapProblems::listed(list);
+    match problems.count().unwrap_or(0) {
+        0 => Err(Failure::Usage("the trace has no product to tune".to_owned())),
+        count => {
+            console.note(&format!("a map of {}", mapped::counted(count, "problem")));
+            Ok(problems)
+        }
+    }
+}
+
+/// Limits on drawn problems.
 fn limits(operations: f64) -> Result<DrawLimits, Failure> {
     if operations.is_finite() && operations >= 1e6 {
         return Ok(DrawLimits { operations, ..DrawLimits::default() });

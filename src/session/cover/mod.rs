@@ -3,22 +3,20 @@
 //!
 //! Each round chooses problems (`acquisition`), asks for the answer to each before it is tuned, tunes them, and notes
 //! by how much the answer is slower than the winner: the held-out regret. Between rounds the model is trained on all
-//! timings, each time that a quarter more problems are known. Problems that were drawn at random estimate the regret.
+//! timings, each time that a quarter more problems are known. Problems that were taken at random estimate the regret.
 //! What measures is a [`Mapper`], so that this is tested without a device.
 
 mod acquisition;
 mod log;
+mod problems;
 
 pub use log::{CoverLog, CoverLogError};
+pub use problems::MapProblems;
 
 use fastrand::Rng;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{GemmType, Problem};
-use crate::predict::{DrawLimits, draw};
-
-/// Problems that a round chooses from.
-const POOL: usize = 512;
+use crate::model::Problem;
 
 /// Problems of a round: an eighth of those known, within these limits.
 const LEAST_ROUND: usize = 16;
@@ -39,7 +37,7 @@ pub struct CoverStep {
     pub problem: Problem,
     /// Logarithm of the answer's time over the winner's; `None` where there was no answer, or one of both failed.
     pub log_regret: Option<f64>,
-    /// Whether the problem was drawn at random.
+    /// Whether the problem was taken at random.
     pub at_random: bool,
     /// Trainings of the model before it.
     pub trainings: usize,
@@ -48,13 +46,13 @@ pub struct CoverStep {
 }
 
 /// When a map is good enough.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct MapGoal {
     /// Held-out regret to end at, as a fraction: 0.05 for answers that take 5 % longer than tuned kernels in the geometric
     /// mean.
     pub regret: f64,
-    /// Limits on the problems.
-    pub limits: DrawLimits,
+    /// What the map is made of. It ends when all problems of a list are tuned.
+    pub problems: MapProblems,
     /// Seed of the problems.
     pub seed: u64,
 }
@@ -95,7 +93,7 @@ pub trait Mapper {
 pub struct CoverState {
     /// Tuned problems.
     pub problems: usize,
-    /// Held-out regret of the latest problems that were drawn at random, as a fraction; `None` without any.
+    /// Held-out regret of the latest problems that were taken at random, as a fraction; `None` without any.
     pub regret: Option<f64>,
     /// How many these are, 32 at most.
     pub estimated_from: usize,
@@ -130,7 +128,6 @@ impl CoverState {
 /// Those of the mapper.
 pub fn cover<M: Mapper>(
     goal: &MapGoal,
-    gemm_type: GemmType,
     mut steps: Vec<CoverStep>,
     mapper: &mut M,
 ) -> Result<(Vec<CoverStep>, CoverState), M::Error> {
@@ -151,14 +148,13 @@ pub fn cover<M: Mapper>(
             return Ok((steps, state));
         }
         let is_new = |problem: &Problem| steps.iter().all(|step| step.problem != *problem);
-        let drawn = (0..POOL).map_while(|_| draw(&mut random, gemm_type, &goal.limits));
-        let pool: Vec<Problem> = drawn.filter(is_new).collect();
+        let pool = goal.problems.pool(is_new, &mut random);
         if pool.is_empty() {
             return Ok((steps, state));
         }
         let count = (steps.len() / 8).clamp(LEAST_ROUND, MOST_ROUND);
         let round = (steps.len(), count);
-        let chosen = acquisition::choose(&pool, &steps, round, trainings, &mut random);
+        let chosen = acquisition::choose(&pool, &steps, round, trainings);
         let problems: Vec<Problem> = chosen.iter().map(|(problem, _)| *problem).collect();
         let tuned = mapper.tune(&problems)?;
         let at_random =
@@ -182,7 +178,8 @@ pub fn cover<M: Mapper>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Compute, Dtype};
+    use crate::model::{Compute, Dtype, GemmType};
+    use crate::predict::DrawLimits;
 
     /// Answers get better with each training, worse where problems are narrow; nothing is measured.
     #[derive(Default)]
@@ -232,13 +229,13 @@ mod tests {
     };
 
     fn goal(regret: f64) -> MapGoal {
-        MapGoal { regret, limits: DrawLimits::default(), seed: 1 }
+        MapGoal { regret, problems: MapProblems::drawn(TYPE, DrawLimits::default()), seed: 1 }
     }
 
     #[test]
     fn a_map_ends_at_its_regret_and_tunes_no_problem_twice() {
         let mut mapper = Simulated { most: 5000, ..Simulated::default() };
-        let (steps, state) = cover(&goal(0.05), TYPE, Vec::new(), &mut mapper).unwrap();
+        let (steps, state) = cover(&goal(0.05), Vec::new(), &mut mapper).unwrap();
         assert!(state.regret.unwrap() <= 0.05 && state.estimated_from == 32, "{state:?}");
         assert!(steps.len() < 1500, "{}", steps.len());
         assert_eq!(state.trainings, mapper.trainings);
@@ -257,14 +254,26 @@ mod tests {
     #[test]
     fn a_map_goes_on_where_it_was() {
         let mut first = Simulated { most: 60, ..Simulated::default() };
-        let (steps, state) = cover(&goal(0.001), TYPE, Vec::new(), &mut first).unwrap();
+        let (steps, state) = cover(&goal(0.001), Vec::new(), &mut first).unwrap();
         assert!(steps.len() >= 60 && state.trainings > 1, "{state:?}");
         let mut second = Simulated { most: 40, trainings: state.trainings, ..Simulated::default() };
         second.tuned.extend(steps.iter().map(|step| step.problem));
         second.most += steps.len();
         let before = steps.len();
-        let (steps, later) = cover(&goal(0.001), TYPE, steps, &mut second).unwrap();
+        let (steps, later) = cover(&goal(0.001), steps, &mut second).unwrap();
         assert!(steps.len() >= before + 40);
         assert!(later.trainings > state.trainings && later.regret < state.regret, "{later:?}");
+    }
+
+    #[test]
+    fn a_map_of_a_list_ends_with_it() {
+        let drawn = goal(0.001).problems.pool(|_| true, &mut Rng::with_seed(3));
+        let list = drawn[..50].iter().map(|one| (one.problem, one.weight));
+        let goal = MapGoal { problems: MapProblems::listed(list), ..goal(0.001) };
+        let mut mapper = Simulated { most: 5000, ..Simulated::default() };
+        let (steps, state) = cover(&goal, Vec::new(), &mut mapper).unwrap();
+        assert_eq!((steps.len(), goal.problems.count()), (50, Some(50)));
+        assert!(steps.iter().all(|step| goal.problems.has(&step.problem)), "{state:?}");
+        assert!(state.trainings > 1, "trained between rounds: {state:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Problems of a trace that are worth a search.
+//! How much the problems of a trace matter, and which of them are worth a search.
 
 use super::{Trace, TracedProduct};
 use crate::model::Problem;
@@ -20,6 +20,12 @@ impl Trace {
             is_worth_it
         });
         taken.map(|(product, _)| product.problem).collect()
+    }
+
+    /// All problems with their time in microseconds. Without times, operations count in their place.
+    pub fn weighted_problems(&self) -> Vec<(Problem, f64)> {
+        let weights = weights(&self.products);
+        self.products.iter().map(|product| product.problem).zip(weights).collect()
     }
 }
 
@@ -53,5 +59,8 @@ mod tests {
         // Without times, operations count.
         assert_eq!(extents(&trace(vec![product(8, 1, None), product(800, 1, None)])), [800]);
         assert!(trace(Vec::new()).worthwhile().is_empty());
+        let weighted = trace(of(1.0).to_vec()).weighted_problems();
+        assert_eq!(weighted.iter().map(|(_, weight)| *weight).sum::<f64>(), 100.0);
+        assert_eq!((weighted[1].0.shape.m, weighted[1].1), (200, 16.0));
     }
 }
