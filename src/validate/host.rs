@@ -178,8 +178,8 @@ impl HostValidator {
         Self { interrupted: Some(flag), ..self }
     }
 
-    /// Executes a candidate and checks it: with all device checks on small integers, and counted on
-    /// mixed values if `counting` requests it.
+    /// Executes a candidate and checks it, with all device checks: on small integers, where C is only written, and on
+    /// mixed values, where C is read too. The second run is counted if `counting` requests it.
     ///
     /// # Errors
     /// See [`HostFailure`].
@@ -199,7 +199,8 @@ impl HostValidator {
         let mixed = ValidationRun::mixed(&self.problem, self.seeds);
         let scratch = self.scratch(plan)?;
         self.c(&scratch).fill(&scratch.memory, |at| mixed.old_bits(at))?;
-        let options = LaunchOptions { counting, ..self.options(plan) };
+        let options =
+            LaunchOptions { checks: ExecutionChecks::ALL, counting, ..self.options(plan) };
         let part = PlanPart { preparation: true, blocks: chosen };
         let counts = self.run_part(program, plan, &mixed, &scratch, &options, part)?;
         // Selected blocks also execute the other blocks of their clusters.
