@@ -9,7 +9,7 @@
 //! beside the measured time. Of a journal's main family it takes as many kernels as the number says, of each other
 //! family eight, drawn by a seed. NVRTC is the one that GEMM_TUNE_NVRTC names.
 //!
-//! `table` models the times from these loads, and predicts them by the built-in learned model where it has the family, as
+//! `table` models the times from these loads, alone and with the built-in learned model where it has the family, as
 //! `--device cpu` does. Of each problem it prints:
 //!
 //! - the rank correlation with the measured times within the main family,
@@ -28,7 +28,8 @@ use gemm_tune::cpu::PtxModule;
 use gemm_tune::model::statistics::rank_correlation;
 use gemm_tune::model::{Configuration, Device, Dtype, Layout, Problem, Shape, Value};
 use gemm_tune::predict::{
-    ExecutedLaunch, LaunchLoad, LearnedModel, PredictionSource, Predictor, modelled_time,
+    ExecutedLaunch, LaunchLoad, LearnedModel, PredictionSource, Predictor, executed_time,
+    modelled_time,
 };
 use gemm_tune::render::{Templates, render};
 use gemm_tune::space::{Families, Family};
@@ -106,16 +107,16 @@ pub(crate) fn qualities(loads: &[TimedLoad]) -> anyhow::Result<Vec<SetQuality>> 
         let modelled: Vec<f64> = (loads.iter())
             .map(|one| modelled_time(&one.launches, &one.problem, &device).0)
             .collect();
-        let given: Vec<f64> = (loads.iter().zip(&modelled))
-            .map(|(one, modelled)| {
+        let given: Vec<f64> = (loads.iter())
+            .map(|one| {
                 let learned = || {
                     let family = families.iter().find(|family| family.name == one.family)?;
                     let parameters = family.completed(one.parameters.clone()).ok()?;
                     let predicted = predictor.time((family, &parameters), &one.problem, &device);
                     let is_learned = predicted.source != PredictionSource::Analytic;
-                    is_learned.then_some(predicted.time.0)
+                    is_learned.then_some(predicted.time)
                 };
-                learned().unwrap_or(*modelled)
+                executed_time(&one.launches, &one.problem, &device, learned()).0
             })
             .collect();
         set_quality(set, &loads, [&modelled, &given])
@@ -159,7 +160,7 @@ fn set_quality(set: &str, loads: &[&TimedLoad], times: [&[f64]; 2]) -> SetQualit
 
 fn table(qualities: &[SetQuality]) -> String {
     let mut lines = vec![
-        "by loads alone, and as the cpu device gives times (learned where it can)".to_owned(),
+        "by loads alone, and as the cpu device gives times (with what was learned)".to_owned(),
         "set | main family | kernels | rank correlation | first choice over best | families in order | best family"
             .to_owned(),
     ];

@@ -1,6 +1,6 @@
 //! Modelled time of a kernel, from what it did on the `cpu` device. It is no measurement: it ranks kernels by their
-//! load of an SM, and all output marks it as modelled. Families with a learned model of the assumed GPU are predicted by
-//! that instead ([`crate::predict::Predictor::time`]).
+//! load of an SM, and all output marks it as modelled. Where a learned model of the assumed GPU knows the family
+//! ([`crate::predict::Predictor::time`]), the time is a mean of both ([`executed_time`]).
 //!
 //! **Throughput.** The blocks of an SM share four pipes, and take at least the time of the busiest:
 //!
@@ -18,8 +18,8 @@
 //! **Memory.** The operands pass the device's memory once at least.
 //!
 //! Both times of an SM are joined by the root of their squares, and with the memory's time by that of their cubes: they
-//! overlap in part. No constant was fitted. How good the times are: docs/decisions/2026-11-24-modelled-time.md. Not
-//! modelled: misses in the caches, bank conflicts of registers, spills, and clocks that fall under load.
+//! overlap in part. No constant of these was fitted. How good the times are: docs/decisions/2026-11-24-modelled-time.md.
+//! Not modelled: tensor cores, misses in the caches, bank conflicts of registers, spills, and clocks that fall under load.
 
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +33,10 @@ use crate::model::{BlockNeeds, Device, KernelLaunch, Micros, Occupancy, Problem}
 const BARRIER_CLOCKS: f64 = 40.0;
 const GLOBAL_CLOCKS: f64 = 700.0;
 const BLOCK_CLOCKS: f64 = 500.0;
+
+/// Weight of a learned model's time in the mean with the modelled one, of their logarithms
+/// (docs/decisions/2026-11-24-modelled-time.md).
+const LEARNED_WEIGHT: f64 = 0.75;
 
 /// Share of the data sheet's bandwidth that a copy reaches: 4.24 of 4.8 TB/s on an H200.
 const REACHED_BANDWIDTH: f64 = 0.88;
@@ -65,6 +69,9 @@ pub struct LaunchLoad {
     pub instructions: f64,
     /// Of these, fused multiply-adds of f32.
     pub fma: f64,
+    /// Of these, matrix products, whose time is not modelled.
+    #[serde(default)]
+    pub matrix: f64,
     /// Wavefronts of shared memory of a block.
     pub wavefronts: f64,
     /// Requests of a block to global memory, and the sectors that they ask for.
@@ -101,7 +108,8 @@ impl ExecutedLaunch<'_> {
             a_block(classes.iter().map(|class| figure(&self.counts.of(*class))).sum())
         };
         use InstructionClass::{
-            AsyncCopy, Atomic, Barrier, Fma, GlobalLoad, GlobalStore, SharedLoad, SharedStore,
+            AsyncCopy, Atomic, Barrier, Fma, GlobalLoad, GlobalStore, Matrix, SharedLoad,
+            SharedStore,
         };
         let global = [GlobalLoad, GlobalStore, AsyncCopy, Atomic];
         let warps = needs.threads.div_ceil(32) as f64;
@@ -110,6 +118,7 @@ impl ExecutedLaunch<'_> {
             needs,
             instructions: a_block(self.counts.instructions.values().sum()),
             fma: of(Fma),
+            matrix: of(Matrix),
             wavefronts: memory(&[SharedLoad, SharedStore, AsyncCopy, Atomic], |c| c.wavefronts),
             requests: memory(&global, |counts| counts.requests),
             sectors: memory(&global, |counts| counts.sectors),
@@ -153,6 +162,22 @@ pub fn modelled_time(launches: &[LaunchLoad], problem: &Problem, device: &Device
     Micros((by_sms.powi(3) + by_memory.powi(3)).cbrt())
 }
 
+/// The time of launches whose family a learned model may know: `learned` says what it predicts. Both err in different
+/// ways, so that their weighted geometric mean errs less. The learned time alone counts where launches use tensor cores.
+pub fn executed_time(
+    launches: &[LaunchLoad],
+    problem: &Problem,
+    device: &Device,
+    learned: Option<Micros>,
+) -> Micros {
+    let modelled = || modelled_time(launches, problem, device);
+    let Some(learned) = learned else { return modelled() };
+    if launches.iter().any(|launch| launch.matrix > 0.0) {
+        return learned;
+    }
+    Micros(learned.0.powf(LEARNED_WEIGHT) * modelled().0.powf(1.0 - LEARNED_WEIGHT))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,9 +194,8 @@ mod tests {
         }
     }
 
-    /// A kernel that does nothing but multiply and add, of 256 threads.
-    fn time(grid: u32, fma_a_warp: u64, registers: u64) -> Micros {
-        let device = Device::h200();
+    /// The load of a kernel that does nothing but multiply and add, of 256 threads.
+    fn load(grid: u32, fma_a_warp: u64, registers: u64) -> LaunchLoad {
         let counts = Counts {
             blocks: 1,
             instructions: [(InstructionClass::Fma, 8 * fma_a_warp)].into(),
@@ -180,8 +204,12 @@ mod tests {
         let launch = launch(grid, 256);
         let executed =
             ExecutedLaunch { launch: &launch, counts: &counts, registers, shared_bytes: 0 };
+        executed.load()
+    }
+
+    fn time(grid: u32, fma_a_warp: u64, registers: u64) -> Micros {
         let problem = Problem::new("64x64x64".parse().unwrap(), Dtype::F32);
-        modelled_time(&[executed.load()], &problem, &device)
+        modelled_time(&[load(grid, fma_a_warp, registers)], &problem, &Device::h200())
     }
 
     #[test]
@@ -190,6 +218,20 @@ mod tests {
         let seconds = (time(132 * 8, 1 << 20, 32).0 - LAUNCH.0) / 1e6;
         let rate = 2.0 * 32.0 * f64::from(132 * 8 * 8) * f64::from(1 << 20) / seconds;
         assert!((rate / 66.9e12 - 1.0).abs() < 1e-3, "{rate}");
+    }
+
+    #[test]
+    fn a_learned_time_is_joined_with_the_modelled_one_unless_tensor_cores_multiply() {
+        let (device, problem) =
+            (Device::h200(), Problem::new("64x64x64".parse().unwrap(), Dtype::F32));
+        let load = load(132, 1 << 14, 32);
+        let time = |load: LaunchLoad, learned| executed_time(&[load], &problem, &device, learned).0;
+        let modelled = time(load, None);
+        assert_eq!(modelled, modelled_time(&[load], &problem, &device).0);
+        let mean = time(load, Some(Micros(16.0 * modelled)));
+        assert!((mean / (8.0 * modelled) - 1.0).abs() < 1e-9, "{mean} of {modelled}");
+        let of_tensor_cores = LaunchLoad { matrix: 1.0, ..load };
+        assert_eq!(time(of_tensor_cores, Some(Micros(7.0))), 7.0);
     }
 
     #[test]

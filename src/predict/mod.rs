@@ -26,7 +26,7 @@ mod transfer;
 
 pub use analytic::CostModel;
 pub use calibration::error_percent;
-pub use cpu_time::{ExecutedLaunch, LaunchLoad, modelled_time};
+pub use cpu_time::{ExecutedLaunch, LaunchLoad, executed_time, modelled_time};
 pub use device_limits::{least_time, least_traffic, memory_bandwidth, peak_rate};
 pub use drawn::{DrawLimits, draw};
 pub use family_predictor::FamilyPredictor;

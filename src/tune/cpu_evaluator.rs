@@ -1,5 +1,5 @@
-//! CPU evaluator: executes candidates as PTX on the `cpu` device and validates them. Times are predicted by the learned
-//! model of the assumed GPU where there is one, else modelled from the executed instructions.
+//! CPU evaluator: executes candidates as PTX on the `cpu` device and validates them. Times are
+//! modelled from the executed instructions, and predicted by the learned model of the assumed GPU where there is one.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -12,7 +12,7 @@ use super::finalist::{FinalOptions, FinalRanking, Finalist};
 use crate::cpu::{CountingMode, Counts, GlobalMemory, LaunchError, PtxModule};
 use crate::measure::Race;
 use crate::model::{Device, Fault, Measurement, Outcome, Problem, Regime, Resources, Timing};
-use crate::predict::{ExecutedLaunch, LaunchLoad, modelled_time};
+use crate::predict::{ExecutedLaunch, LaunchLoad, executed_time};
 use crate::validate::{HostFailure, HostValidator};
 
 /// Operands in host memory, and the device that times are modelled for.
@@ -59,11 +59,8 @@ impl CpuEvaluator {
             Err(failure) => return Ok(Err(failed(failure))),
         };
         let launches = launches(candidate, &program, &executed.counts);
-        let model = || {
-            let loads: Vec<LaunchLoad> = launches.iter().map(ExecutedLaunch::load).collect();
-            modelled_time(&loads, &self.problem, &self.device)
-        };
-        let time = candidate.predicted.unwrap_or_else(model);
+        let loads: Vec<LaunchLoad> = launches.iter().map(ExecutedLaunch::load).collect();
+        let time = executed_time(&loads, &self.problem, &self.device, candidate.predicted);
         Ok(Ok(Outcome::Correct {
             validation: executed.validation,
             measurement: Measurement {
