@@ -2,24 +2,26 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use gemm_tune::compile::libraries::programs;
 use gemm_tune::compile::{Architecture, Compile as _, CompileRequest, CompileTarget, Compiler};
 use gemm_tune::cpu::PtxModule;
 use gemm_tune::model::{
-    Compute, Device, Dtype, Epilogue, GemmType, Layout, Outcome, OutcomeKind, Problem,
-    ProblemPattern, Shape, Value,
+    Compute, Configuration, Device, Dtype, Epilogue, GemmType, LaunchPlan, Layout, Outcome,
+    OutcomeKind, Problem, ProblemPattern, Shape, Value,
 };
-use gemm_tune::render::{Templates, render};
+use gemm_tune::render::{Rendered, Templates, render};
 use gemm_tune::space::{Families, Family, LegalSpace};
 use gemm_tune::tune::{Coverage, Hints, Kit, Sanitizer, Settings, Summary, TuneEvent, tune};
 use gemm_tune::validate::reference::triple_loop;
 use gemm_tune::validate::{
     GuardedBuffer, HostValidator, KERNELS, ValidationSubject, Validator, compile_options,
 };
-use gemm_tune::worker::{Executor as _, KernelSetup, Scalars, WorkItem, bind};
+use gemm_tune::worker::{Executor as _, GpuWorker, KernelSetup, Scalars, WorkItem, bind};
 use libtest_mimic::Failed;
+use rayon::prelude::*;
 
 use crate::rig::{
     boxes, compiler, kit, problem, run, search_paths, searched_families, settings, worker,
@@ -206,6 +208,57 @@ pub(crate) fn atomic_sums_are_correct() -> Result<(), Failed> {
 /// Configurations of each family that are executed on both devices, for each problem.
 const SAME_BITS_SAMPLE: usize = 4;
 
+/// A kernel for a GPU and for the cpu device.
+struct BothKernels {
+    what: String,
+    plan: LaunchPlan,
+    cubin: Arc<[u8]>,
+    program: PtxModule,
+}
+
+impl BothKernels {
+    fn compile(
+        what: String,
+        rendered: Rendered,
+        [to_cubin, to_ptx]: [&Compiler; 2],
+    ) -> Result<Self, Failed> {
+        let request = CompileRequest {
+            source: rendered.source.into(),
+            name: "gemm.cu".to_owned(),
+            options: Vec::new(),
+        };
+        let cubin = to_cubin.compile(&request)?.image;
+        let ptx = to_ptx.compile(&request)?.image;
+        let program = PtxModule::parse(&String::from_utf8_lossy(&ptx))?;
+        Ok(Self { what, plan: rendered.plan, cubin, program })
+    }
+
+    /// The bits of C.
+    fn result_of_gpu(
+        &self,
+        problem: &Problem,
+        (validator, worker): (&Validator, &mut GpuWorker),
+        scalars: Scalars,
+    ) -> Result<Vec<u32>, Failed> {
+        let module = worker.load(&self.cubin, &KernelSetup::of(&self.plan))?.module;
+        let sizes = self.plan.workspaces.iter().map(|workspace| workspace.bytes);
+        let workspaces: Vec<GuardedBuffer> =
+            sizes.map(|bytes| GuardedBuffer::allocate(worker, bytes)).collect::<Result<_, _>>()?;
+        let addresses: Vec<u64> = workspaces.iter().map(|zone| zone.address).collect();
+        let work = |operands, scalars| {
+            let launches = bind(&self.plan, module, problem, operands, &addresses, scalars);
+            launches.unwrap().into_iter().map(WorkItem::Kernel).collect()
+        };
+        let subject = ValidationSubject { work: &work, workspaces: &workspaces };
+        let result = validator.result(worker, &subject, scalars)?;
+        worker.unload(module)?;
+        for zone in workspaces {
+            zone.free(worker)?;
+        }
+        Ok(result)
+    }
+}
+
 /// What NVRTC makes of a source gives the same C on a GPU, as a cubin, and on the host, as PTX.
 pub(crate) fn same_bits() -> Result<(), Failed> {
     let mut worker = worker();
@@ -225,10 +278,11 @@ pub(crate) fn same_bits() -> Result<(), Failed> {
         (f32, Layout::Nn, "33x65x129", 1),
         (f32, Layout::Tt, "200x136x72", 1),
         (f32, Layout::Nt, "7x130x1000", 3),
+        (f32, Layout::Tn, "300x70x19", 2),
         (GemmType::of(Dtype::I32), Layout::Tn, "65x64x100", 1),
     ];
-    // Rows of the last two are multiples of 16 bytes, as tensor maps need.
-    let shapes = ["33x65x129", "200x136x72", "7x130x1000", "72x80x160"];
+    // Rows of the second and fourth are multiples of 16 bytes, as tensor maps need. The last has a short K.
+    let shapes = ["33x65x129", "200x136x72", "7x130x1000", "72x80x160", "300x70x19"];
     for (number, types) in of_tensor_cores.into_iter().enumerate() {
         for (at, shape) in shapes.into_iter().enumerate() {
             let layout = Layout::ALL[(number + at) % Layout::ALL.len()];
@@ -251,54 +305,43 @@ pub(crate) fn same_bits() -> Result<(), Failed> {
         })?;
         let validator = Validator::prepare(&mut worker, &image.image, &problem, 5, u64::MAX)?;
         let host = HostValidator::prepare(&problem, &device, 5)?;
+        let mut chosen = Vec::new();
         for family in &families {
             if family.refusal(&problem, &device).is_some() {
                 continue;
             }
             let space = LegalSpace::of(family, &problem, &device)?;
-            if space.is_empty() {
-                continue;
-            }
-            for _ in 0..SAME_BITS_SAMPLE {
-                let configuration = space.get(random.usize(..space.len())).unwrap();
-                let what = format!("{} {configuration} for {problem}", family.name);
-                let rendered = render(family, &templates, &configuration, &problem, &device)?;
-                let request = CompileRequest {
-                    source: rendered.source.into(),
-                    name: "gemm.cu".to_owned(),
-                    options: Vec::new(),
-                };
-                let ptx = to_ptx.compile(&request)?.image;
-                let program = PtxModule::parse(&String::from_utf8_lossy(&ptx))?;
-                let plan = &rendered.plan;
-                let announced = KernelSetup::of(plan);
-                let module = worker.load(&compiler.compile(&request)?.image, &announced)?.module;
-                let sizes = plan.workspaces.iter().map(|workspace| workspace.bytes);
-                let workspaces: Vec<GuardedBuffer> = sizes
-                    .map(|bytes| GuardedBuffer::allocate(&mut worker, bytes))
-                    .collect::<Result<_, _>>()?;
-                let addresses: Vec<u64> = workspaces.iter().map(|zone| zone.address).collect();
-                let work = |operands, scalars| {
-                    let launches = bind(plan, module, &problem, operands, &addresses, scalars);
-                    launches.unwrap().into_iter().map(WorkItem::Kernel).collect()
-                };
-                let subject = ValidationSubject { work: &work, workspaces: &workspaces };
-                for scalars in [Scalars::PLAIN, Scalars { alpha: -3.0, beta: 2.0 }] {
-                    let gpu = validator.result(&mut worker, &subject, scalars)?;
-                    let cpu = host.result(&program, plan, scalars)?;
-                    let other = gpu.iter().zip(&cpu).position(|(gpu, cpu)| gpu != cpu);
-                    let bits = other.map(|at| (at, gpu[at], cpu[at]));
-                    assert_eq!(bits, None, "{what} {scalars:?}");
-                    assert_eq!(gpu.len(), cpu.len());
-                }
-                worker.unload(module)?;
-                for zone in workspaces {
-                    zone.free(&mut worker)?;
-                }
-                *pairs.entry((family.name.clone(), types.to_string())).or_insert(0) += 1;
+            let mut one = || space.get(random.usize(..space.len())).unwrap();
+            let count = if space.is_empty() { 0 } else { SAME_BITS_SAMPLE };
+            chosen.extend((0..count).map(|_| (family, one())));
+        }
+        let compile = |(family, configuration): &(&Family, Configuration)| {
+            let rendered = render(family, &templates, configuration, &problem, &device)?;
+            let what = format!("{} {configuration} for {problem}", family.name);
+            BothKernels::compile(what, rendered, [&compiler, &to_ptx])
+        };
+        let kernels: Vec<BothKernels> = chosen.par_iter().map(compile).collect::<Result<_, _>>()?;
+        let scalars = [Scalars::PLAIN, Scalars { alpha: -3.0, beta: 2.0 }];
+        let mut results = Vec::new();
+        for kernel in &kernels {
+            for scalars in scalars {
+                let gpu = kernel.result_of_gpu(&problem, (&validator, &mut worker), scalars)?;
+                results.push((kernel, scalars, gpu));
             }
         }
+        for (family, _) in &chosen {
+            *pairs.entry((family.name.clone(), types.to_string())).or_insert(0) += 1;
+        }
         validator.release(&mut worker)?;
+        results.par_iter().for_each(|(kernel, scalars, gpu)| {
+            let what = format!("{} {scalars:?}", kernel.what);
+            let cpu = host.result(&kernel.program, &kernel.plan, *scalars);
+            let cpu = cpu.unwrap_or_else(|failure| panic!("{what}: {failure}"));
+            let other = gpu.iter().zip(&cpu).position(|(gpu, cpu)| gpu != cpu);
+            let bits = other.map(|at| (at, gpu[at], cpu[at]));
+            assert_eq!(bits, None, "{what}");
+            assert_eq!(gpu.len(), cpu.len(), "{what}");
+        });
     }
     println!("the same bits for {pairs:?}");
     assert!(pairs.values().sum::<usize>() >= 150, "{pairs:?}");
