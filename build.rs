@@ -9,20 +9,19 @@ use std::{env, fs};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-/// The databases of `src/database/built_in.rs`, in `results/`.
-const DATABASES: [&str; 2] = ["nvidia-h200.toml", "nvidia-h100-80gb-hbm3.toml"];
-
 fn main() -> Result<(), Box<dyn Error>> {
-    for path in ["build.rs", "templates", "search-spaces"] {
+    for path in ["build.rs", "devices", "templates", "search-spaces"] {
         println!("cargo:rerun-if-changed={path}");
     }
     let folder = PathBuf::from(env::var("OUT_DIR")?);
-    for name in DATABASES {
-        let path = Path::new("results").join(name);
+    // The GPUs of `src/files/shipped_gpus.rs`: each has a file of its limits.
+    for entry in fs::read_dir("devices")? {
+        let name = entry?.file_name();
+        let path = Path::new("results").join(&name);
         println!("cargo:rerun-if-changed={}", path.display());
         let mut packed = GzEncoder::new(Vec::new(), Compression::best());
         packed.write_all(&fs::read(path)?)?;
-        fs::write(folder.join(name).with_extension("toml.gz"), packed.finish()?)?;
+        fs::write(folder.join(&name).with_extension("toml.gz"), packed.finish()?)?;
     }
     Ok(())
 }

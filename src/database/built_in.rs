@@ -7,17 +7,8 @@ use std::path::{Path, PathBuf};
 
 use super::error::DatabaseError;
 use super::file::Database;
-use crate::files::{self, InputKind};
+use crate::files::{self, InputKind, SHIPPED_GPUS, ShippedGpu};
 use crate::model::Device;
-
-/// Devices, as file names have them, and their databases. The first stands in for devices that have none.
-static COMPRESSED: [(&str, &[u8]); 2] = [
-    ("nvidia-h200", include_bytes!(concat!(env!("OUT_DIR"), "/nvidia-h200.toml.gz"))),
-    (
-        "nvidia-h100-80gb-hbm3",
-        include_bytes!(concat!(env!("OUT_DIR"), "/nvidia-h100-80gb-hbm3.toml.gz")),
-    ),
-];
 
 /// The name of such a database where messages and documents name a file.
 pub const BUILT_IN: &str = "built-in database";
@@ -29,9 +20,9 @@ impl Database {
     /// [`DatabaseError`]: never, as a test reads them.
     pub fn built_in(device: &Device) -> Result<Self, DatabaseError> {
         let path = Path::new(BUILT_IN);
-        let [first, ..] = COMPRESSED;
-        let (_, compressed) = COMPRESSED.into_iter().find(is_of(device)).unwrap_or(first);
-        let bytes = files::decompressed(compressed.to_vec(), InputKind::Database);
+        let [first, ..] = &SHIPPED_GPUS;
+        let gpu = shipped(device).unwrap_or(first);
+        let bytes = files::decompressed(gpu.database.to_vec(), InputKind::Database);
         let text = bytes.and_then(|bytes| String::from_utf8(bytes).map_err(io::Error::other));
         let unreadable = |error| DatabaseError::Unreadable { path: PathBuf::from(BUILT_IN), error };
         Self::parse(&text.map_err(unreadable)?, path)
@@ -39,7 +30,7 @@ impl Database {
 
     /// Whether a built-in database is of a device.
     pub fn is_built_in_for(device: &Device) -> bool {
-        COMPRESSED.iter().any(is_of(device))
+        shipped(device).is_some()
     }
 
     /// Takes out the records whose problem, device and regime others have a record of.
@@ -52,8 +43,8 @@ impl Database {
     }
 }
 
-/// Whether a built-in database is of a device.
-fn is_of(device: &Device) -> impl Fn(&(&str, &[u8])) -> bool {
+/// What the program has of a device.
+fn shipped(device: &Device) -> Option<&'static ShippedGpu> {
     let slug = device.slug();
-    move |(name, _)| *name == slug
+    SHIPPED_GPUS.iter().find(|gpu| gpu.slug == slug)
 }

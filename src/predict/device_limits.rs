@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+use crate::files::SHIPPED_GPUS;
 use crate::model::{CachePolicy, Compute, Device, Micros, Problem, Tflops};
 
 /// What a file of `devices/` has.
@@ -33,11 +34,7 @@ struct EmptyLaunch {
 
 /// The files. One that does not parse, or lacks a source, is left out; a test reads them all.
 static KNOWN: LazyLock<Vec<DeviceFile>> = LazyLock::new(|| {
-    let files = [
-        include_str!("../../devices/nvidia-h200.toml"),
-        include_str!("../../devices/nvidia-h100-80gb-hbm3.toml"),
-    ];
-    let read = files.into_iter().filter_map(|file| toml::from_str::<DeviceFile>(file).ok());
+    let read = SHIPPED_GPUS.iter().filter_map(|gpu| toml::from_str::<DeviceFile>(gpu.limits).ok());
     read.filter(DeviceFile::has_sources).collect()
 });
 

@@ -12,6 +12,7 @@ use thiserror::Error;
 use super::boosted_trees::{BoostedTrees, COLUMNS, LANES, Precision};
 use super::features::{FeatureReader, KernelFeatures, ProblemFeatures};
 use super::library_model::{LibraryChoice, LibraryModel};
+use crate::files::SHIPPED_GPUS;
 use crate::model::{Configuration, Device, GemmType, Micros, Problem, Value};
 use crate::render::Templates;
 use crate::space::Family;
@@ -21,12 +22,6 @@ pub(super) const VERSION: u32 = 4;
 
 /// The version before: one model for each family, without the identity of its code. Read as models of unknown code.
 const WITHOUT_CODE: u32 = 3;
-
-/// The models of [`Device::known`].
-static BUILT_IN: [&str; 2] = [
-    include_str!("../../results/nvidia-h200.model.json"),
-    include_str!("../../results/nvidia-h100-80gb-hbm3.model.json"),
-];
 
 /// How much larger the error is on another device: with the model of an H200, nine in ten times of an H100 were within 15 %
 /// (`pipelined`) and 31 % (`skinny`), where 17 and 19 % are expected on the H200.
@@ -120,7 +115,7 @@ impl LearnedModel {
         let Some(place) = own.or_else(|| known.iter().position(is_alike)) else {
             return Ok(Self::default());
         };
-        let learned = Self::parse(BUILT_IN[place])?;
+        let learned = Self::parse(SHIPPED_GPUS[place].learned_model)?;
         Ok(if own.is_some() { learned } else { learned.as_base_for(device) })
     }
 

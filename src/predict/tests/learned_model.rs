@@ -170,6 +170,12 @@ fn few_problems_make_no_model() {
 }
 
 #[test]
+fn every_known_gpu_has_files() {
+    let known = Device::known().map(|device| device.slug());
+    assert_eq!(known, crate::files::SHIPPED_GPUS.map(|gpu| gpu.slug.to_owned()));
+}
+
+#[test]
 fn the_built_in_model_fits_the_built_in_families() {
     let device = Device::h200();
     let learned = LearnedModel::built_in(&device).unwrap();
