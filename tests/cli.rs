@@ -5,18 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::program::{gemm_tune, path};
+use crate::support::program::{check, gemm_tune, path};
 use crate::support::{CACHE, nvrtc_or_skip};
-
-/// The program ends with `code` and says all of `words` on standard error.
-fn check(arguments: &[&str], code: i32, words: &[&str]) {
-    let said = gemm_tune(arguments);
-    assert_eq!(said.code, Some(code), "{arguments:?}: {}", said.err);
-    for word in words {
-        assert!(said.err.contains(word), "{arguments:?} does not say `{word}`:\n{}", said.err);
-    }
-    assert!(!said.err.contains("panicked"), "{arguments:?}: {}", said.err);
-}
 
 /// A folder of a family's two files, made from the tests' own family with one text replaced.
 fn family_with(replace: &str, with: &str, in_template: bool) -> tempfile::TempDir {
@@ -351,83 +341,6 @@ fn learn_reports_the_regret_for_held_out_problems() {
     assert!(!said.out.contains("by the learned model"), "{}", said.out);
     std::fs::write(&file, "{}").unwrap();
     assert!(ask(&database).err.contains("db.model.json`: no file of `gemm-tune learn`"));
-}
-
-#[test]
-fn a_map_ends_with_its_budget_and_goes_on_where_it_was() {
-    let folder = tempfile::tempdir().unwrap();
-    let [db, cache] = ["map.toml", "cache"].map(|name| folder.path().join(name));
-    let [db, cache] = [&db, &cache].map(|path| path.to_str().unwrap());
-    let log = folder.path().join("map.cover.jsonl");
-    let problem =
-        r#"{"shape":{"m":5,"n":6,"k":7},"batch":1,"dtype":"f32","compute":"f32","layout":"nn"}"#;
-    let step = format!(
-        "{{\"problem\":{problem},\"log_regret\":0.5,\"at_random\":true,\"trainings\":0,\"after_s\":9.0}}\n"
-    );
-    std::fs::write(&log, step).unwrap();
-    let arguments = [
-        "cover",
-        "--device",
-        "cpu",
-        "--budget",
-        "1s",
-        "--max-operations",
-        "1e6",
-        "--db",
-        db,
-        "--cache",
-        cache,
-    ];
-    let said = gemm_tune(&arguments);
-    assert_eq!(said.code, Some(0), "{}", said.err);
-    assert!(said.err.contains("going on after 1 problem"), "{}", said.err);
-    assert!(said.out.contains("64.9 %"), "{}", said.out);
-    assert!(said.out.contains("not reached"), "{}", said.out);
-    // Without the built-in model, it goes on with what the map knows itself.
-    let said = gemm_tune(&[&arguments[..], &["--uninformed"]].concat());
-    assert_eq!(said.code, Some(0), "{}", said.err);
-    assert!(said.err.contains("going on after"), "{}", said.err);
-    check(&["cover", "--max-operations", "3"], 2, &["leaves too few problems"]);
-    check(&["cover", "--regret", "x"], 2, &["x"]);
-}
-
-#[test]
-fn a_map_of_a_list_tunes_its_problems_and_ends() {
-    let folder = tempfile::tempdir().unwrap();
-    let [db, cache, list, trace] = ["map.toml", "cache", "list.txt", "trace.json"]
-        .map(|name| folder.path().join(name).to_str().unwrap().to_owned());
-    std::fs::write(&list, "8x8x8\n16x8x8 tn # twice\n16x8x8 tn\n").unwrap();
-    let call = ["cover", "--device", "cpu", "--family", "naive", "--db", &db, "--cache", &cache];
-    let said = gemm_tune(&[&call[..], &["--shapes", &list]].concat());
-    assert_eq!(said.code, Some(0), "{}", said.err);
-    assert!(said.err.contains("a map of 2 problems"), "{}", said.err);
-    assert!(
-        said.out.contains("2 problems of 2") && said.out.contains("all are tuned"),
-        "{}",
-        said.out
-    );
-    let records = std::fs::read_to_string(&db).unwrap();
-    assert_eq!(records.matches("[[record]]").count(), 2, "{records}");
-    // Those of a trace, of which one is known already.
-    let product = |m: u64, layout: &str, epilogue: &str| {
-        format!(
-            r#"{{"m": {m}, "n": 8, "k": 8, "batch": 1, "dtype": "f32", "compute": "f32", "layout": "{layout}", "epilogue": "{epilogue}", "count": 3, "torch_us": null, "samples": 0}}"#
-        )
-    };
-    let text = |products: &str| {
-        format!(
-            r#"{{"schema": 1, "program": ["a.py"], "torch": "2.9", "device": "cpu", "seconds": 1, "problems": [{products}], "others": {{}}}}"#
-        )
-    };
-    let products = [product(16, "tn", "bias"), product(24, "nn", "")].join(",");
-    std::fs::write(&trace, text(&products)).unwrap();
-    let said = gemm_tune(&[&call[..], &["--trace", &trace]].concat());
-    assert_eq!(said.code, Some(0), "{}", said.err);
-    assert!(said.err.contains("going on after 1 problem"), "{}", said.err);
-    assert!(said.out.contains("2 problems of 2"), "{}", said.out);
-    check(&["cover", "--shapes", &list, "--trace", &trace], 2, &["cannot be used with"]);
-    std::fs::write(&trace, text("")).unwrap();
-    check(&["cover", "--trace", &trace], 2, &["no product to tune"]);
 }
 
 #[test]

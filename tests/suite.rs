@@ -6,6 +6,7 @@
 mod built_in;
 mod cli;
 mod compare;
+mod cover;
 mod cpu_device;
 mod db;
 mod emulation;

@@ -30,3 +30,13 @@ pub(crate) fn gemm_tune_with(arguments: &[&str], variables: &[(&str, &str)]) -> 
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     Said { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
 }
+
+/// The program ends with `code` and says all of `words` on standard error.
+pub(crate) fn check(arguments: &[&str], code: i32, words: &[&str]) {
+    let said = gemm_tune(arguments);
+    assert_eq!(said.code, Some(code), "{arguments:?}: {}", said.err);
+    for word in words {
+        assert!(said.err.contains(word), "{arguments:?} does not say `{word}`:\n{}", said.err);
+    }
+    assert!(!said.err.contains("panicked"), "{arguments:?}: {}", said.err);
+}
