@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 use gemm_tune::compile::libraries::programs;
 use gemm_tune::compile::{Architecture, Compile as _, CompileRequest, CompileTarget, Compiler};
@@ -24,7 +25,8 @@ use libtest_mimic::Failed;
 use rayon::prelude::*;
 
 use crate::rig::{
-    boxes, compiler, kit, problem, run, search_paths, searched_families, settings, worker,
+    boxes, compile_children, compiler, kit, problem, run, search_paths, searched_families,
+    settings, worker,
 };
 
 pub(crate) fn reference_agrees() -> Result<(), Failed> {
@@ -265,7 +267,8 @@ pub(crate) fn same_bits() -> Result<(), Failed> {
     let device = worker.device().clone();
     let compiler = compiler(&worker);
     let target = CompileTarget::Ptx(Architecture::from(device.compute_capability));
-    let to_ptx = Compiler::new(compiler.nvrtc().clone(), None, target)?;
+    let to_ptx =
+        Compiler::new(compiler.nvrtc().clone(), None, target)?.in_children(compile_children());
     let templates = Templates::built_in().unwrap();
     let mut random = fastrand::Rng::with_seed(11);
     let mut pairs = BTreeMap::new();
@@ -320,7 +323,9 @@ pub(crate) fn same_bits() -> Result<(), Failed> {
             let what = format!("{} {configuration} for {problem}", family.name);
             BothKernels::compile(what, rendered, [&compiler, &to_ptx])
         };
+        let began = Instant::now();
         let kernels: Vec<BothKernels> = chosen.par_iter().map(compile).collect::<Result<_, _>>()?;
+        let compiled = began.elapsed();
         let scalars = [Scalars::PLAIN, Scalars { alpha: -3.0, beta: 2.0 }];
         let mut results = Vec::new();
         for kernel in &kernels {
@@ -333,6 +338,7 @@ pub(crate) fn same_bits() -> Result<(), Failed> {
             *pairs.entry((family.name.clone(), types.to_string())).or_insert(0) += 1;
         }
         validator.release(&mut worker)?;
+        let executed = began.elapsed();
         results.par_iter().for_each(|(kernel, scalars, gpu)| {
             let what = format!("{} {scalars:?}", kernel.what);
             let cpu = host.result(&kernel.program, &kernel.plan, *scalars);
@@ -342,6 +348,11 @@ pub(crate) fn same_bits() -> Result<(), Failed> {
             assert_eq!(bits, None, "{what}");
             assert_eq!(gpu.len(), cpu.len(), "{what}");
         });
+        let times = [compiled, executed, began.elapsed()].map(|time| time.as_secs_f32());
+        println!(
+            "{problem}: {} kernels; compiled, on the GPU, on the host after {times:.1?} s",
+            chosen.len()
+        );
     }
     println!("the same bits for {pairs:?}");
     assert!(pairs.values().sum::<usize>() >= 150, "{pairs:?}");

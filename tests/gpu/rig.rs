@@ -5,12 +5,14 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use gemm_tune::compile::{
-    Architecture, CompileTarget, CompileThreads, Compiler, CubinCache, Network, NvrtcRequirements,
-    SearchPaths, acquire,
+    Architecture, CompileChildren, CompileTarget, CompileThreads, Compiler, CubinCache, Network,
+    NvrtcRequirements, SearchPaths, acquire,
 };
 use gemm_tune::model::{Dtype, Problem, Shape};
+use gemm_tune::process::ChildCommand;
 use gemm_tune::render::Templates;
 use gemm_tune::space::{Families, Family};
 use gemm_tune::tune::{Hints, Kit, Machine, Settings, Summary, TuneError, tune};
@@ -46,7 +48,17 @@ pub(crate) fn compiler(worker: &GpuWorker) -> Compiler {
     let wanted = NvrtcRequirements { architecture, driver_major };
     let nvrtc = acquire(&search_paths(), &wanted, Network::Allowed, &mut |_| {}).unwrap();
     let cache = CubinCache::new("target/test-cache/cubin".into(), 1 << 30);
-    Compiler::new(nvrtc, Some(cache), CompileTarget::Cubin(architecture)).unwrap()
+    let compiler = Compiler::new(nvrtc, Some(cache), CompileTarget::Cubin(architecture)).unwrap();
+    compiler.in_children(compile_children())
+}
+
+/// As the program compiles: several threads compile at once only in processes of their own.
+pub(crate) fn compile_children() -> CompileChildren {
+    CompileChildren {
+        command: ChildCommand { program: program_path(), arguments: vec!["compile-worker".into()] },
+        limit: Duration::from_secs(120),
+        interrupted: Arc::default(),
+    }
 }
 
 pub(crate) fn threads() -> CompileThreads {
