@@ -3,7 +3,8 @@
 use rayon::prelude::*;
 
 use super::draft::KernelDraft;
-use super::selection::{fit_samples, patterns};
+use super::questions::fit_samples;
+use super::selection::{patterns, predictions};
 use crate::lookup::{Lookup, Question};
 use crate::model::Problem;
 use crate::predict::{FormulaSample, fitted_to};
@@ -16,31 +17,37 @@ const RATE: f64 = 0.3;
 pub(super) fn fit(drafts: &mut [KernelDraft], lookup: &Lookup, sms: u32) {
     for pattern in patterns(drafts) {
         let questions: Vec<Question> = fit_samples(&pattern).collect();
-        let is_own = |draft: &KernelDraft| draft.pattern() == pattern.pattern();
-        let forecast = |draft: &KernelDraft, question: &Question| {
-            let served = is_own(draft) && draft.serves(question);
-            let kernel = (&*draft.family, &draft.configuration);
-            if served { lookup.forecast(kernel, question).map(|time| time.0) } else { None }
-        };
-        let forecasts: Vec<Vec<Option<f64>>> = drafts
-            .par_iter()
-            .map(|draft| questions.iter().map(|question| forecast(draft, question)).collect())
-            .collect();
-        let best = |place: usize| {
-            forecasts.iter().filter_map(|times| times[place]).fold(f64::INFINITY, f64::min)
-        };
-        let best: Vec<f64> = (0..questions.len()).map(best).collect();
-        let own = drafts.par_iter_mut().zip(&forecasts).filter(|(draft, _)| is_own(draft));
-        own.for_each(|(draft, times)| {
-            let samples = times.iter().zip(&best).zip(&questions);
-            let samples = samples.filter_map(|((us, best_us), question)| {
-                let Problem { shape, batch, .. } = question.problem;
-                Some(FormulaSample { shape, batch, us: (*us)?, best_us: *best_us })
-            });
-            let samples: Vec<FormulaSample> = samples.collect();
-            draft.expectation = fitted_to(&draft.expectation, &samples, sms);
+        let is_own = |draft: &&mut KernelDraft| draft.pattern() == pattern.pattern();
+        let mut own: Vec<&mut KernelDraft> = drafts.iter_mut().filter(is_own).collect();
+        let times = own.par_iter().map(|draft| {
+            let times = predictions(draft, questions.iter().copied(), lookup).into_iter();
+            times.filter_map(|(at, time)| Some((at, time?.0))).collect()
         });
+        let times: Vec<Vec<(usize, f64)>> = times.collect();
+        fit_each(&mut own, &questions, &times, sms);
+        balance(&mut own, &questions, &times, sms);
     }
+}
+
+/// Fits each formula to its kernel's predicted times: for each draft those of the questions at some places.
+fn fit_each(
+    drafts: &mut [&mut KernelDraft],
+    questions: &[Question],
+    times: &[Vec<(usize, f64)>],
+    sms: u32,
+) {
+    let mut best = vec![f64::INFINITY; questions.len()];
+    for (at, time) in times.iter().flatten() {
+        best[*at] = best[*at].min(*time);
+    }
+    drafts.par_iter_mut().zip(times).for_each(|(draft, times)| {
+        let samples = times.iter().map(|(at, us)| {
+            let Problem { shape, batch, .. } = questions[*at].problem;
+            FormulaSample { shape, batch, us: *us, best_us: best[*at] }
+        });
+        let samples: Vec<FormulaSample> = samples.collect();
+        draft.expectation = fitted_to(&draft.expectation, &samples, sms);
+    });
 }
 
 /// A kernel that serves a question: its place among the drafts, and the logarithms of its time by lookup's prediction
@@ -54,24 +61,21 @@ struct Serving {
 /// Makes formulas agree on which kernel is best: kernels that are chosen where another one has a lower predicted time
 /// get slower by a factor, and those others faster (a perceptron of one weight for each kernel). The factors with the
 /// least mean loss are kept.
-pub(super) fn balance(drafts: &mut [KernelDraft], lookup: &Lookup, sms: u32) {
-    let patterns = patterns(drafts);
-    let known = &*drafts;
-    let serving = |question: &Question| -> Vec<Serving> {
-        let Problem { shape, batch, .. } = question.problem;
-        let own = known.iter().enumerate().filter(|(_, draft)| {
-            draft.pattern() == question.problem.pattern() && draft.serves(question)
-        });
-        let times = own.filter_map(|(place, draft)| {
-            let time = lookup.forecast((&draft.family, &draft.configuration), question)?;
-            let formula = draft.expectation.cautious_us(&shape, batch, sms);
-            Some(Serving { place, predicted: time.0.ln(), formula: formula.ln() })
-        });
-        times.collect()
-    };
-    let questions: Vec<Question> = patterns.iter().flat_map(fit_samples).collect();
-    let cases: Vec<Vec<Serving>> =
-        questions.par_iter().map(serving).filter(|serving| serving.len() > 1).collect();
+fn balance(
+    drafts: &mut [&mut KernelDraft],
+    questions: &[Question],
+    times: &[Vec<(usize, f64)>],
+    sms: u32,
+) {
+    let mut cases: Vec<Vec<Serving>> = questions.iter().map(|_| Vec::new()).collect();
+    for (place, (draft, times)) in drafts.iter().zip(times).enumerate() {
+        for (at, time) in times {
+            let Problem { shape, batch, .. } = questions[*at].problem;
+            let formula = draft.expectation.cautious_us(&shape, batch, sms).ln();
+            cases[*at].push(Serving { place, predicted: time.ln(), formula });
+        }
+    }
+    cases.retain(|serving| serving.len() > 1);
     let (mut slower, mut least) = (vec![0.0; drafts.len()], (f64::INFINITY, Vec::new()));
     for round in 0..ROUNDS {
         let (mut loss, before) = (0.0, slower.clone());

@@ -98,32 +98,68 @@ impl Lookup {
         self.predictor.model(&self.families[family].0, problem, &self.device)
     }
 
-    /// The predicted time of a kernel: by the learned model of its family, else by the landmarks of the records near
-    /// the question; `None` where neither knows it.
-    pub fn forecast(
+    /// The predicted time of a kernel: see [`Self::forecasts`].
+    pub fn forecast(&self, kernel: (&str, &Configuration), question: &Question) -> Option<Micros> {
+        self.forecasts(kernel, std::slice::from_ref(question)).pop().flatten()
+    }
+
+    /// The predicted times of a kernel for questions, whether or not it serves them: by the learned model of its family,
+    /// else by the landmarks of the records near the question; `None` where neither knows it. Questions of one GEMM type
+    /// and layout in a row are much faster than one by one.
+    pub fn forecasts(
         &self,
         (family, configuration): (&str, &Configuration),
+        questions: &[Question],
+    ) -> Vec<Option<Micros>> {
+        let Some(place) = self.families.iter().position(|(own, _)| own.name == family) else {
+            return vec![None; questions.len()];
+        };
+        let is_alike = |a: &Question, b: &Question| a.problem.pattern() == b.problem.pattern();
+        let mut times = Vec::with_capacity(questions.len());
+        for questions in questions.chunk_by(is_alike) {
+            let problem = &questions[0].problem;
+            let own = &self.families[place].0;
+            let Some(predictor) = self.predictor.family(own, problem, &self.device) else {
+                let by_landmarks = |question| self.by_nearest((place, configuration), question);
+                times.extend(questions.iter().map(by_landmarks));
+                continue;
+            };
+            let cost = CostModel::of((own, configuration), problem, (&self.device, None));
+            let kernel = predictor.prepare(configuration, &cost);
+            // Memory for workspaces changes no time.
+            let is_same =
+                |a: &Question, b: &Question| (a.problem, a.storage) == (b.problem, b.storage);
+            let groups: Vec<&[Question]> = questions.chunk_by(is_same).collect();
+            let features = |group: &&[Question]| {
+                let Question { problem, storage, .. } = &group[0];
+                ProblemFeatures::of(problem, storage)
+            };
+            let features: Vec<ProblemFeatures> = groups.iter().map(features).collect();
+            let own = predictor.model.times_for(&kernel, &features, &self.device);
+            for (time, group) in own.into_iter().zip(groups) {
+                let time = self.possible(&group[0].problem, time.0);
+                times.extend(std::iter::repeat_n(Some(time), group.len()));
+            }
+        }
+        times
+    }
+
+    /// The predicted time of a kernel, given by the place of its family, by the landmarks of the records near a question.
+    fn by_nearest(
+        &self,
+        (family, configuration): (usize, &Configuration),
         question: &Question,
     ) -> Option<Micros> {
-        let Question { problem, storage, .. } = question;
-        let place = self.families.iter().position(|(own, _)| own.name == family)?;
-        let own = &self.families[place].0;
-        let Some(predictor) = self.predictor.family(own, problem, &self.device) else {
-            let group = self.group_of(problem);
-            let near = group.own.around(question);
-            let candidates = group.candidates.around(question, &self.known, &near)?;
-            let timed = self.by_landmarks(group, problem, &candidates);
-            let is_it = |(_, candidate): &&(f64, LookupCandidate)| {
-                let kernel = self.kernel(group, candidate.kernel_ref);
-                kernel.family == place && kernel.configuration == *configuration
-            };
-            return timed.iter().find(is_it).map(|(time, _)| self.possible(problem, *time));
+        let problem = &question.problem;
+        let group = self.group_of(problem);
+        let near = group.own.around(question);
+        let candidates = group.candidates.around(question, &self.known, &near)?;
+        let timed = self.by_landmarks(group, problem, &candidates);
+        let is_it = |(_, candidate): &&(f64, LookupCandidate)| {
+            let kernel = self.kernel(group, candidate.kernel_ref);
+            kernel.family == family && kernel.configuration == *configuration
         };
-        let cost = CostModel::of((own, configuration), problem, (&self.device, None));
-        let kernel = predictor.prepare(configuration, &cost);
-        let features = ProblemFeatures::of(problem, storage);
-        let time = predictor.model.times(&[&kernel], &features, &self.device).first().copied()?;
-        Some(self.possible(problem, time.0))
+        timed.iter().find(is_it).map(|(time, _)| self.possible(problem, *time))
     }
 
     /// The learned models of all families, in order.

@@ -282,7 +282,7 @@ impl FamilyModel {
         problem: &ProblemFeatures,
         device: &Device,
     ) -> Vec<Micros> {
-        self.predict(kernels, (problem, device), Precision::Full)
+        self.predict(kernels.iter().map(|kernel| (*kernel, problem)), device, Precision::Full)
     }
 
     /// The same by the first trees alone, in a tenth of the time: to choose kernels that are worth [`Self::times`].
@@ -292,41 +292,52 @@ impl FamilyModel {
         problem: &ProblemFeatures,
         device: &Device,
     ) -> Vec<Micros> {
-        self.predict(kernels, (problem, device), Precision::Coarse)
+        self.predict(kernels.iter().map(|kernel| (*kernel, problem)), device, Precision::Coarse)
     }
 
-    fn predict(
+    /// Predicts the times of one kernel for problems.
+    pub fn times_for(
         &self,
-        kernels: &[&KernelFeatures],
-        (problem, device): (&ProblemFeatures, &Device),
+        kernel: &KernelFeatures,
+        problems: &[ProblemFeatures],
+        device: &Device,
+    ) -> Vec<Micros> {
+        self.predict(problems.iter().map(|problem| (kernel, problem)), device, Precision::Full)
+    }
+
+    fn predict<'a>(
+        &self,
+        mut cases: impl ExactSizeIterator<Item = (&'a KernelFeatures, &'a ProblemFeatures)>,
+        device: &Device,
         precision: Precision,
     ) -> Vec<Micros> {
-        let mut times = Vec::with_capacity(kernels.len());
-        for kernels in kernels.chunks(LANES) {
+        let mut times = Vec::with_capacity(cases.len());
+        while cases.len() > 0 {
+            let count = cases.len().min(LANES);
             let mut modelled = [0.0; LANES];
-            let mut row = |place: usize, kernel: &KernelFeatures| {
+            let mut rows = cases.by_ref().take(count).zip(&mut modelled).map(|(case, modelled)| {
+                let (kernel, problem) = case;
                 let mut row = kernel.row;
-                modelled[place] = problem.complete(&mut row, &kernel.cost, device);
+                *modelled = problem.complete(&mut row, &kernel.cost, device);
                 row
-            };
+            });
+            let mut factors = [0.0; LANES];
             // Few rows are faster one by one.
-            let factors = if kernels.len() <= LANES / 2 {
-                let mut factors = [0.0; LANES];
-                for (place, kernel) in kernels.iter().enumerate() {
-                    factors[place] = self.boosted.predict(&row(place, kernel), precision);
+            if count <= LANES / 2 {
+                for (factor, row) in factors.iter_mut().zip(&mut rows) {
+                    *factor = self.boosted.predict(&row, precision);
                 }
-                factors
             } else {
-                let mut rows = [[0.0; LANES]; COLUMNS];
-                for (place, kernel) in kernels.iter().enumerate() {
-                    for (column, value) in rows.iter_mut().zip(row(place, kernel)) {
+                let mut lanes = [[0.0; LANES]; COLUMNS];
+                for (place, row) in rows.enumerate() {
+                    for (column, value) in lanes.iter_mut().zip(row) {
                         column[place] = value;
                     }
                 }
-                self.boosted.predict_lanes(&rows, precision)
-            };
+                factors = self.boosted.predict_lanes(&lanes, precision);
+            }
             let time = |(modelled, off): (f64, f32)| Micros((modelled + f64::from(off)).exp());
-            times.extend(modelled.into_iter().zip(factors).take(kernels.len()).map(time));
+            times.extend(modelled.into_iter().zip(factors).take(count).map(time));
         }
         times
     }

@@ -93,7 +93,9 @@ impl FormulaSample {
         let behind = (self.us / self.best_us).ln().max(0.0);
         let near = (-behind / NEAR).exp();
         let error = (us / self.us).ln();
-        if error < 0.0 { near.max(FAR_WEIGHT) * -error } else { near * error }
+        // A time that is too low by a large factor makes programs choose a very slow kernel.
+        let low = |error: f64| near.max(FAR_WEIGHT) * (error + error * error);
+        if error < 0.0 { low(-error) } else { near * error }
     }
 }
 
@@ -101,7 +103,7 @@ impl FormulaSample {
 const NEAR: f64 = 0.15;
 
 /// Weight of a time that is too low for a kernel far behind the best.
-const FAR_WEIGHT: f64 = 0.25;
+const FAR_WEIGHT: f64 = 0.6;
 
 /// Weight of a coefficient's distance from the analytic model, and the least number of samples.
 const PRIOR: f64 = 0.02;
@@ -113,7 +115,7 @@ pub fn fitted_to(formula: &TimeFormula, samples: &[FormulaSample], sms: u32) -> 
     if samples.len() < FEWEST_SAMPLES {
         return *formula;
     }
-    let loss = |factors: &[f64; 6]| {
+    let loss = |factors: &[f64; 7]| {
         let formula = formula.scaled(factors);
         let errors = samples
             .iter()
@@ -121,7 +123,7 @@ pub fn fitted_to(formula: &TimeFormula, samples: &[FormulaSample], sms: u32) -> 
         let prior: f64 = factors.iter().map(|factor| factor.ln().abs()).sum();
         errors.sum::<f64>() / samples.len() as f64 + PRIOR * prior
     };
-    let mut factors = [1.0; 6];
+    let mut factors = [1.0; 7];
     let mut least = loss(&factors);
     let mut step = 1.6_f64;
     while step > 1.01 {
@@ -185,7 +187,7 @@ mod tests {
         let default = family.default_for(&problem, &device).unwrap().unwrap();
         let kernel = (family, &default);
         let formula = time_formula(kernel, &problem, (&device, None), Micros(800.0));
-        let wanted = formula.scaled(&[1.0, 1.3, 1.0, 1.0, 1.0, 4.0]);
+        let wanted = formula.scaled(&[1.0, 1.3, 1.0, 1.0, 1.0, 1.0, 4.0]);
         let shapes = ["64x64x64", "100x5000x333", "4096x4096x2048", "8000x16x16", "256x256x4000"];
         let samples: Vec<FormulaSample> = shapes
             .iter()

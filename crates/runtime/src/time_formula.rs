@@ -98,14 +98,15 @@ impl TimeFormula {
     /// The formula with all its times multiplied by a factor.
     #[must_use]
     pub fn slowed_by(&self, factor: f64) -> Self {
-        self.scaled(&[factor, 1.0, 1.0, 1.0, 1.0, factor])
+        self.scaled(&[factor, 1.0, 1.0, 1.0, 1.0, 1.0, factor])
     }
 
-    /// The formula with its costs multiplied: all clocks, those of busy SMs, of blocks, of waves, of packing, and the launches.
+    /// The formula with its costs multiplied: all clocks, those of busy SMs, of SMs with a block each, of blocks, of waves, of packing, and the launches.
     #[must_use]
-    pub fn scaled(&self, [all, busy, block, wave, pack, launch]: &[f64; 6]) -> Self {
+    pub fn scaled(&self, [all, busy, alone, block, wave, pack, launch]: &[f64; 7]) -> Self {
         Self {
             busy_clocks: self.busy_clocks * busy,
+            alone_clocks: self.alone_clocks * alone,
             block_clocks: self.block_clocks * block,
             wave_clocks: self.wave_clocks * wave,
             a_clocks: self.a_clocks * pack,
