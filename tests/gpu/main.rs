@@ -21,6 +21,7 @@ mod packing_family;
 mod rig;
 #[path = "../support/rounded_copies.rs"]
 mod rounded_copies;
+mod same_bits;
 mod tensor_cores;
 #[path = "../support/tensor_products.rs"]
 mod tensor_products;
@@ -35,7 +36,7 @@ use behaviour::{budget, copies_tie, doctor, killed_worker, libraries, memory, pr
 use classes::classes_are_as_fast_as_lookups;
 use correctness::{
     atomic_sums_are_correct, boxes_are_correct, early_launches_are_correct, family_is_correct,
-    hundred_candidates, planted_faults, reference_agrees, same_bits, sanitized,
+    hundred_candidates, planted_faults, reference_agrees, sanitized,
 };
 use gemm_tune::worker::GpuWorker;
 use harnesses::harnesses_pass;
@@ -43,6 +44,7 @@ use library::library_multiplies;
 use libtest_mimic::{Arguments, Failed, Trial};
 use multiplier::multiplier_checks_and_multiplies;
 use rig::{searched_families, worker_command};
+use same_bits::same_bits;
 use tensor_cores::{copies_round_alike, products_have_the_same_bits};
 
 type Test = fn() -> Result<(), Failed>;
