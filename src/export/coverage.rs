@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 /// Loss of a question that no kernel serves, and of one whose kernels are slower than that: a time four times as long
 /// as the best.
-pub(super) const UNSERVED: f64 = 2.0 * std::f64::consts::LN_2;
+const UNSERVED: f64 = 2.0 * std::f64::consts::LN_2;
 
 /// How much the loss of a question counts.
 #[derive(Debug, Clone, Copy, PartialEq)]

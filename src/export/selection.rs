@@ -24,8 +24,8 @@ const LEAST_GAIN: f64 = 0.3;
 /// Questions that are answered on all cores before the progress is told.
 const AT_ONCE: usize = 256;
 
-/// Adds kernels for shapes that were not tuned: of lookup's answers for a lattice of shapes with every class of operands
-/// and for drawn problems, those that lower the loss of all most. Then fits the formulas by which programs choose.
+/// Adds kernels for shapes that were not tuned: of lookup's answers for a lattice of shapes with classes of operands and
+/// for drawn problems, those that lower the loss of all most. Then fits the formulas by which programs choose.
 /// `on_question` hears how many questions were answered, of how many.
 pub fn for_any_shape(
     drafts: &mut Vec<KernelDraft>,

@@ -101,7 +101,8 @@ impl TimeFormula {
         self.scaled(&[factor, 1.0, 1.0, 1.0, 1.0, 1.0, factor])
     }
 
-    /// The formula with its costs multiplied: all clocks, those of busy SMs, of SMs with a block each, of blocks, of waves, of packing, and the launches.
+    /// The formula with its costs multiplied: all clocks, those of busy SMs, of SMs with a block each, of blocks, of
+    /// waves, of packing, and the launches.
     #[must_use]
     pub fn scaled(&self, [all, busy, alone, block, wave, pack, launch]: &[f64; 7]) -> Self {
         Self {
