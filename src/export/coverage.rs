@@ -1,7 +1,8 @@
 //! Kernels that are added to a set one after the other, each the one that lowers the loss most.
 
-use std::cmp::Ordering;
-use std::collections::BinaryHeap;
+use std::iter;
+
+use crate::predict::{GreedyCover, ServedCases};
 
 /// Loss of a question that no kernel serves, and of one whose kernels are slower than that: a time four times as long
 /// as the best.
@@ -16,69 +17,19 @@ pub(super) struct Priority {
     pub most: f64,
 }
 
-/// A kernel that may be added: the questions that it serves, each with the logarithm of its time over the best.
-pub(super) type ServedQuestions = Vec<(usize, f64)>;
-
-/// A candidate with the gain that it had when the set was smaller: an upper bound, since gains only fall.
-struct Bounded {
-    gain: f64,
-    candidate: usize,
-}
-
-impl Ord for Bounded {
-    fn cmp(&self, other: &Self) -> Ordering {
-        // Of equal gains, the first candidate.
-        self.gain.total_cmp(&other.gain).then(other.candidate.cmp(&self.candidate))
-    }
-}
-
-impl PartialOrd for Bounded {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Bounded {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Bounded {}
-
 /// The candidates to add, in order. `losses` are those of the questions by the kernels that are there already. Each of the
 /// first candidates lowers the weighted sum of losses by `least` at least; the others serve questions whose loss is still
 /// too high.
 pub(super) fn added(
-    mut losses: Vec<f64>,
+    losses: Vec<f64>,
     priorities: &[Priority],
-    candidates: &[ServedQuestions],
+    candidates: &[ServedCases],
     least: f64,
 ) -> Vec<usize> {
-    losses.iter_mut().for_each(|loss| *loss = loss.min(UNSERVED));
-    let gain = |losses: &[f64], candidate: usize| -> f64 {
-        let served = candidates[candidate].iter();
-        served.map(|(at, loss)| priorities[*at].weight * (losses[*at] - loss).max(0.0)).sum()
-    };
-    let add = |losses: &mut [f64], candidate: usize| {
-        candidates[candidate].iter().for_each(|(at, loss)| losses[*at] = losses[*at].min(*loss));
-    };
-    let bounded = |losses: &[f64], candidate| Bounded { gain: gain(losses, candidate), candidate };
-    let mut queue: BinaryHeap<Bounded> =
-        (0..candidates.len()).map(|candidate| bounded(&losses, candidate)).collect();
-    let mut chosen = Vec::new();
-    while let Some(Bounded { candidate, .. }) = queue.pop() {
-        let now = bounded(&losses, candidate);
-        if now.gain < least {
-            continue;
-        }
-        if queue.peek().is_some_and(|next| *next > now) {
-            queue.push(now);
-            continue;
-        }
-        add(&mut losses, candidate);
-        chosen.push(candidate);
-    }
+    let losses = losses.into_iter().map(|loss| loss.min(UNSERVED)).collect();
+    let weights: Vec<f64> = priorities.iter().map(|priority| priority.weight).collect();
+    let mut cover = GreedyCover::new(losses, &weights, candidates);
+    let mut chosen: Vec<usize> = iter::from_fn(|| cover.grow(least)).collect();
     let mut best: Vec<Option<(f64, usize)>> = vec![None; priorities.len()];
     for (candidate, served) in candidates.iter().enumerate() {
         for (at, loss) in served {
@@ -89,8 +40,9 @@ pub(super) fn added(
     }
     for (at, priority) in priorities.iter().enumerate() {
         let Some((loss, candidate)) = best[at] else { continue };
-        if losses[at] > priority.most && loss < losses[at] {
-            add(&mut losses, candidate);
+        let own = cover.losses()[at];
+        if own > priority.most && loss < own {
+            cover.add(candidate);
             chosen.push(candidate);
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::coverage::{Priority, ServedQuestions, added};
+use super::coverage::{Priority, added};
 use super::draft::{ExportSource, KernelDraft};
 use super::formulas;
 use super::left_out::LeftOut;
@@ -14,7 +14,7 @@ use crate::database::Record;
 use crate::dispatch::{Dispatch, DispatchNode};
 use crate::lookup::{Answer, AnswerSource, Lookup, Question};
 use crate::model::{Configuration, Device, Micros, Problem, Shape};
-use crate::predict::time_formula;
+use crate::predict::{ServedCases, time_formula};
 use crate::space::{Extents, WorkspaceSizes};
 
 /// A kernel is added if it lowers the weighted sum of the losses by this, as logarithms: for instance those of
@@ -165,7 +165,7 @@ pub(super) fn predictions(
 }
 
 /// The questions that a kernel serves, by their places, each with its loss.
-fn losses(asked: &[Asked<'_>], draft: &KernelDraft, lookup: &Lookup, sms: u32) -> ServedQuestions {
+fn losses(asked: &[Asked<'_>], draft: &KernelDraft, lookup: &Lookup, sms: u32) -> ServedCases {
     let times = predictions(draft, asked.iter().map(|asked| asked.question), lookup).into_iter();
     times.filter_map(|(at, time)| Some((at, asked[at].loss(draft, time, sms)?))).collect()
 }
@@ -184,13 +184,13 @@ fn of_pattern(
         chosen.iter().map(|draft| Arc::clone(&draft.source)).collect();
     let is_new = |draft: &KernelDraft| known.insert(Arc::clone(&draft.source));
     let drafts: Vec<KernelDraft> = drafts.into_iter().flatten().filter(is_new).collect();
-    let of_chosen: Vec<ServedQuestions> =
+    let of_chosen: Vec<ServedCases> =
         chosen.par_iter().map(|draft| losses(asked, draft, lookup, sms)).collect();
     let mut least = vec![f64::INFINITY; asked.len()];
     for (at, loss) in of_chosen.into_iter().flatten() {
         least[at] = least[at].min(loss);
     }
-    let candidates: Vec<ServedQuestions> =
+    let candidates: Vec<ServedCases> =
         drafts.par_iter().map(|draft| losses(asked, draft, lookup, sms)).collect();
     let added = added(least, priorities, &candidates, LEAST_GAIN);
     added.into_iter().map(|candidate| drafts[candidate].clone()).collect()

@@ -5,6 +5,7 @@ use rayon::prelude::*;
 
 use super::drawn::{DrawLimits, draw};
 use super::features::{FeatureReader, KernelFeatures, ProblemFeatures};
+use super::greedy_cover::{GreedyCover, ServedCases};
 use super::learned_model::FamilyModel;
 use crate::model::{Configuration, Device, GemmType, Layout, Problem, Storage};
 use crate::space::{Extents, Family, Legality};
@@ -14,7 +15,7 @@ const PROBLEMS: usize = 4000;
 
 /// Mean loss that is accepted, as a logarithm of times, and the loss of a problem that no kernel serves.
 const LOSS: f64 = 0.001;
-const UNSERVED: f32 = 3.0;
+const UNSERVED: f64 = 3.0;
 
 /// Most kernels. Of 2,223 kernels of `wgmma`, 255 lose 1.3 % by prediction, and 600 lose 0.2 %.
 const MOST: usize = 600;
@@ -83,9 +84,9 @@ impl<'m> KernelPool<'m> {
     }
 }
 
-/// Loss of each kernel against the best, as a logarithm: for each kernel one for every problem that any serves.
-/// `times` are logarithms too, a list for each problem.
-pub(super) fn losses(times: &[Vec<f32>]) -> Vec<Vec<f32>> {
+/// The problems that each kernel serves, with its loss there against the best as a logarithm. `times` are logarithms too,
+/// a list for each problem.
+pub(super) fn losses(times: &[Vec<f32>]) -> Vec<ServedCases> {
     let best = |times: &[f32]| times.iter().copied().fold(f32::INFINITY, f32::min);
     let served: Vec<(&[f32], f32)> = times
         .iter()
@@ -93,29 +94,22 @@ pub(super) fn losses(times: &[Vec<f32>]) -> Vec<Vec<f32>> {
         .filter(|(_, best)| best.is_finite())
         .collect();
     let kernels = times.first().map_or(0, Vec::len);
-    let loss = |(times, best): &(&[f32], f32), kernel: usize| (times[kernel] - best).min(UNSERVED);
-    (0..kernels).map(|kernel| served.iter().map(|one| loss(one, kernel)).collect()).collect()
+    let of_kernel = |kernel: usize| {
+        let own = served.iter().map(|(times, best)| f64::from(times[kernel] - best)).enumerate();
+        own.filter(|(_, loss)| *loss < UNSERVED).collect()
+    };
+    (0..kernels).map(of_kernel).collect()
 }
 
-/// Greedy cover: places of rows, at most `most`, until the mean over columns of their least loss is `loss` at most.
-pub(super) fn cover(losses: &[Vec<f32>], loss: f64, most: usize) -> Vec<usize> {
-    let columns = losses.first().map_or(0, Vec::len);
-    let mut left = vec![UNSERVED; columns];
+/// Places of at most `most` kernels: until the mean loss over problems that any kernel serves is `loss` at most.
+pub(super) fn cover(served: &[ServedCases], loss: f64, most: usize) -> Vec<usize> {
+    let problems = served.iter().flatten().map(|(problem, _)| problem + 1).max().unwrap_or(0);
+    let weights = vec![1.0; problems];
+    let mut cover = GreedyCover::new(vec![UNSERVED; problems], &weights, served);
     let mut chosen = Vec::new();
-    let sum = |values: &[f32]| values.iter().map(|value| f64::from(*value)).sum::<f64>();
-    while sum(&left) > loss * columns as f64 && chosen.len() < most {
-        let gain = |own: &Vec<f32>| -> f64 {
-            let gains = own.iter().zip(&left).map(|(own, left)| f64::from((left - own).max(0.0)));
-            gains.sum()
-        };
-        let gains: Vec<f64> = losses.iter().map(gain).collect();
-        // The first of equals.
-        let best = (0..losses.len()).rev().max_by(|a, b| gains[*a].total_cmp(&gains[*b]));
-        let Some(best) = best.filter(|best| gains[*best] > 0.0) else { break };
-        for (left, own) in left.iter_mut().zip(&losses[best]) {
-            *left = left.min(*own);
-        }
-        chosen.push(best);
+    while cover.losses().iter().sum::<f64>() > loss * problems as f64 && chosen.len() < most {
+        let Some(kernel) = cover.grow(0.0) else { break };
+        chosen.push(kernel);
     }
     chosen
 }
@@ -133,19 +127,26 @@ mod tests {
 
     #[test]
     fn a_cover_has_as_few_rows_as_needed() {
+        let every = |losses: [f64; 5]| losses.into_iter().enumerate().collect::<ServedCases>();
         let losses = [
-            vec![0.0, 0.0, 0.5, 0.5, 0.5],
-            vec![0.1, 0.1, 0.0, 0.0, 0.5],
-            vec![0.1, 0.1, 0.0, 0.0, 0.5],
-            vec![0.5, 0.5, 0.5, 0.5, 0.0],
-            vec![0.2, 0.2, 0.2, 0.2, 0.2],
-        ];
+            [0.0, 0.0, 0.5, 0.5, 0.5],
+            [0.1, 0.1, 0.0, 0.0, 0.5],
+            [0.1, 0.1, 0.0, 0.0, 0.5],
+            [0.5, 0.5, 0.5, 0.5, 0.0],
+            [0.2, 0.2, 0.2, 0.2, 0.2],
+        ]
+        .map(every);
         let mut chosen = cover(&losses, LOSS, MOST);
         chosen.sort_unstable();
         assert!(chosen.starts_with(&[0, 1]) && chosen.contains(&3), "{chosen:?}");
         assert!(!chosen.contains(&2), "{chosen:?}");
         assert!(cover(&[], LOSS, MOST).is_empty());
-        // A problem that no kernel serves stays unserved.
-        assert_eq!(cover(&[vec![0.0, UNSERVED]], LOSS, MOST), [0]);
+    }
+
+    #[test]
+    fn a_kernel_serves_where_it_has_a_time() {
+        let times = [vec![0.0, f32::INFINITY], vec![f32::INFINITY; 2], vec![0.5, 0.25]];
+        assert_eq!(losses(&times), [vec![(0, 0.0), (1, 0.25)], vec![(1, 0.0)]]);
+        assert_eq!(cover(&losses(&times), LOSS, MOST), [0, 1]);
     }
 }

@@ -10,6 +10,7 @@ mod family_predictor;
 mod features;
 mod forecast;
 pub mod gaussian_process;
+mod greedy_cover;
 mod kernel_set;
 mod landmarks;
 mod learned_model;
@@ -34,6 +35,7 @@ pub use features::{KernelFeatures, ProblemFeatures};
 pub use forecast::Forecast;
 pub(crate) use forecast::SERIOUS;
 pub use gemm_tune_runtime::time_formula::{CAUTION, TimeFormula};
+pub use greedy_cover::{GreedyCover, ServedCases};
 pub use landmarks::{
     Landmark, LandmarkErrors, LandmarkModel, LocalErrors, LogErrors, ProblemPosition,
 };
