@@ -36,7 +36,8 @@ pub(super) struct LearnArguments {
     /// Journals or files of measured times to learn from, or folders of them; compressed by gzip or not
     #[arg(required_unless_present = "libraries", value_name = "JOURNAL")]
     journals: Vec<PathBuf>,
-    /// Database whose records have times of cuBLAS, to forecast the library's time for other problems; may be repeated
+    /// Database whose records have times of cuBLAS, to forecast the library's time for other problems; compressed by gzip
+    /// or not; may be repeated
     #[arg(long, value_name = "DB")]
     libraries: Vec<PathBuf>,
     /// Journal or file of measured times that nothing is learned of, to see what was learned; may be repeated. Times of

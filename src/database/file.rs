@@ -307,9 +307,9 @@ pub(super) fn text_or_empty(path: &Path) -> Result<String, DatabaseError> {
     }
 }
 
-/// The text of a file that must exist.
+/// The text of a file that must exist, compressed by gzip or not.
 pub(super) fn text(path: &Path) -> Result<String, DatabaseError> {
-    let text = files::read_text(path, InputKind::Database)
+    let text = files::read_decompressed_text(path, InputKind::Database)
         .map_err(|error| DatabaseError::Unreadable { path: path.to_owned(), error })?;
     Ok(if text.len() >= LARGE { migrated(text) } else { text })
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
 
-use super::input::{open, read};
+use super::input::{open, read, utf8};
 use super::kind::InputKind;
 
 /// The first bytes of what gzip compressed.
@@ -20,6 +20,14 @@ const LONGEST_LINE: u64 = 64 << 10;
 /// As [`read`], and the place where compressed data end too early or are damaged.
 pub fn read_decompressed(path: &Path, kind: InputKind) -> io::Result<Vec<u8>> {
     decompressed(read(path, kind)?, kind)
+}
+
+/// Reads a whole file as UTF-8, and decompresses it where it is compressed.
+///
+/// # Errors
+/// As [`read_decompressed`], and the place of the first byte that is not UTF-8.
+pub fn read_decompressed_text(path: &Path, kind: InputKind) -> io::Result<String> {
+    utf8(read_decompressed(path, kind)?)
 }
 
 /// Decompresses the bytes of a file where they are compressed.

@@ -33,7 +33,12 @@ pub fn read(path: &Path, kind: InputKind) -> io::Result<Vec<u8>> {
 /// # Errors
 /// As [`read`], and the place of the first byte that is not UTF-8.
 pub fn read_text(path: &Path, kind: InputKind) -> io::Result<String> {
-    String::from_utf8(read(path, kind)?).map_err(|error| {
+    utf8(read(path, kind)?)
+}
+
+/// Bytes as UTF-8; the error has the line of the first byte that is none.
+pub(super) fn utf8(bytes: Vec<u8>) -> io::Result<String> {
+    String::from_utf8(bytes).map_err(|error| {
         let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
         let message = format!("line {line} has a byte that is not UTF-8");

@@ -14,7 +14,7 @@ mod shipped_gpus;
 mod trust;
 
 pub use gemm_tune_runtime::regular_file::FileKind;
-pub use gzip::{decompressed, first_line, read_decompressed};
+pub use gzip::{decompressed, first_line, read_decompressed, read_decompressed_text};
 pub use input::{open, read, read_text};
 pub use kind::InputKind;
 pub use output::{OutputFile, replace};

@@ -2,6 +2,9 @@
 
 use std::io::Write as _;
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
 use super::*;
 use crate::database::{DatabaseError, ReplacePolicy, record_winner};
 
@@ -33,6 +36,21 @@ fn a_missing_or_empty_file_is_an_empty_database() {
     for path in [path, folder.path().join("none.toml"), folder.path().join("no").join("ne.toml")] {
         assert_eq!(Database::load(&path).unwrap(), Database::default());
     }
+}
+
+#[test]
+fn a_file_compressed_by_gzip_is_read() {
+    let whole = one_record();
+    let (_folder, path) = file_with(&whole);
+    let plain = Database::load(&path).unwrap();
+    let mut packed = GzEncoder::new(Vec::new(), Compression::default());
+    packed.write_all(whole.as_bytes()).unwrap();
+    let packed = packed.finish().unwrap();
+    fs::write(&path, &packed).unwrap();
+    assert_eq!(Database::load_existing(&path).unwrap().records(), plain.records());
+    fs::write(&path, &packed[..packed.len() / 2]).unwrap();
+    let said = Database::load_existing(&path).unwrap_err().to_string();
+    assert!(said.contains("nvidia-h200.toml"), "{said}");
 }
 
 #[test]
