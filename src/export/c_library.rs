@@ -12,8 +12,8 @@ use crate::gpu::{
 use crate::lookup::{is_clearly_faster, measured_library};
 use crate::model::{Device, Problem};
 use crate::predict::{
-    BATCH_WEIGHT, FORMULA_WEIGHT, LAYOUT_WEIGHT, LEAST_PART, LEAST_SUPPORT, LIBRARY_CAUTION,
-    LIBRARY_SPLITS, LIBRARY_TILES, LibraryModel, resident_blocks,
+    BATCH_WEIGHT, FORMULA_WEIGHT, LAYOUT_WEIGHT, LEAST_PART, LIBRARY_MARGIN, LIBRARY_SPLITS,
+    LIBRARY_TILES, LibraryModel, resident_blocks,
 };
 use crate::process::LIBRARY_VARIABLES;
 use crate::quote;
@@ -57,7 +57,8 @@ impl LibraryTables {
         for draft in drafts.clone() {
             let Some(record) = &draft.record else { continue };
             let is_new = rows.iter().all(|row| row.problem != draft.problem);
-            let Some(library) = measured_library(record).filter(|library| library.is_faster) else {
+            let Some(library) = measured_library(record).filter(|library| library.is_preferred)
+            else {
                 continue;
             };
             if let (true, Ok(numbers)) = (is_new, Cublas::numbers(&draft.problem)) {
@@ -104,8 +105,7 @@ impl LibraryTables {
             ("@FORMULA_WEIGHT@", format!("{FORMULA_WEIGHT:e}")),
             ("@BATCH_WEIGHT@", format!("{BATCH_WEIGHT:e}")),
             ("@LAYOUT_WEIGHT@", format!("{LAYOUT_WEIGHT:e}")),
-            ("@LEAST_SUPPORT@", format!("{LEAST_SUPPORT:e}")),
-            ("@LIBRARY_CAUTION@", format!("{LIBRARY_CAUTION:e}")),
+            ("@LIBRARY_MARGIN@", format!("{LIBRARY_MARGIN:e}")),
             ("@LIBRARY_TILE_TABLE@", tiles.join(", ")),
             ("@LIBRARY_SPLIT_TABLE@", LIBRARY_SPLITS.map(|split| split.to_string()).join(", ")),
             ("@LIBRARY_ATTRIBUTE_TABLE@", attributes.join(", ")),

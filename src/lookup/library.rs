@@ -1,5 +1,5 @@
-//! The library as a candidate beside an answer's kernel: its time where it was measured or is forecast, and whether that
-//! is clearly below the kernel's.
+//! The library as a candidate beside an answer's kernel: its time where it was measured or is forecast, and whether it is
+//! preferred to the kernel.
 
 use super::answer::{Answer, AnswerSource, Question};
 use super::index::Lookup;
@@ -28,9 +28,9 @@ pub struct LibraryCandidate {
     pub is_measured: bool,
     /// Error in per cent that nine in ten forecasts are within.
     pub error_percent: Option<f64>,
-    /// Whether it is clearly faster than the kernel: by 1 % where both were measured, else by what the distance from known
-    /// times requires.
-    pub is_faster: bool,
+    /// Whether it is the one to call: where both were measured, it is faster by 1 %; else the kernel is not predicted to be
+    /// faster by [`LIBRARY_MARGIN`](crate::predict::LIBRARY_MARGIN).
+    pub is_preferred: bool,
 }
 
 impl LibraryCandidate {
@@ -44,7 +44,11 @@ impl LibraryCandidate {
             (true, false) => ("cuBLASLt", ", with the best of its algorithms".to_owned()),
             (false, _) => ("cuBLASLt", format!(", algorithm {}", algorithm_name(&self.algorithm))),
         };
-        let is = if self.is_faster { "is faster here" } else { "is not clearly faster" };
+        let is = match (self.is_preferred, self.is_measured) {
+            (true, true) => "is faster here",
+            (true, false) => "may be as fast here",
+            (false, _) => "is not clearly faster",
+        };
         format!("{library} {is}: {time} {word}{kernel}{algorithm}")
     }
 }
@@ -60,8 +64,8 @@ impl Lookup {
             AnswerSource::Exact => {
                 let library = measured_library(answer.record?)?;
                 let needed = library.algorithm.get(WORKSPACE).copied().unwrap_or(MOST_WORKSPACE);
-                let is_faster = library.is_faster && question.workspace >= needed;
-                Some(LibraryCandidate { is_faster, ..library })
+                let is_preferred = library.is_preferred && question.workspace >= needed;
+                Some(LibraryCandidate { is_preferred, ..library })
             }
             _ => self.forecast_library(question, answer),
         }
@@ -76,15 +80,15 @@ impl Lookup {
         let model = self.predictor.library(problem, &self.device, LibraryChoice::Best);
         let model = model.filter(|_| !self.pinned)?;
         let forecast = model.forecast(problem, &self.device);
-        let cautious = forecast.cautious();
-        let is_faster = answer.predicted.is_some_and(|kernel| cautious.0 < kernel.0);
+        let to_beat = model.to_beat(problem, &self.device);
+        let is_preferred = answer.predicted.is_some_and(|kernel| to_beat.0 < kernel.0);
         Some(LibraryCandidate {
             name: "cuBLASLt".to_owned(),
             algorithm: LibraryAlgorithm::new(),
-            time: self.possible(problem, forecast.time.0),
+            time: self.possible(problem, forecast.0),
             is_measured: false,
             error_percent: Some(model.error_percent),
-            is_faster: is_faster && *workspace >= MOST_WORKSPACE,
+            is_preferred: is_preferred && *workspace >= MOST_WORKSPACE,
         })
     }
 }
@@ -101,13 +105,13 @@ pub fn measured_library(record: &Record) -> Option<LibraryCandidate> {
         true => algorithm_of_name(&baseline.name).unwrap_or_default(),
         false => baseline.algorithm.clone(),
     };
-    let is_faster = is_clearly_faster(Micros(baseline.median_us), record.median());
+    let is_preferred = is_clearly_faster(Micros(baseline.median_us), record.median());
     Some(LibraryCandidate {
         name: baseline.name.clone(),
         algorithm,
         time: Micros(baseline.median_us),
         is_measured: true,
         error_percent: None,
-        is_faster,
+        is_preferred,
     })
 }

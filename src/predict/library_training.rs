@@ -58,7 +58,7 @@ impl LibraryModel {
                 return Vec::new();
             };
             let error = |(problem, time): &(Problem, Micros)| {
-                (time.0 / model.forecast(problem, device).time.0).ln()
+                (time.0 / model.forecast(problem, device).0).ln()
             };
             part(true).iter().map(error).collect()
         };
@@ -173,19 +173,13 @@ mod tests {
         assert!(model.error_percent < 15.0, "{}", model.error_percent);
         for (problem, time) in times() {
             let forecast = model.forecast(&problem, &device);
-            assert!((forecast.time.0 / time.0).ln().abs() < 0.05, "{problem} {forecast:?}");
-            assert!(forecast.support >= 1.0);
-            let cautious = forecast.cautious().0 / forecast.time.0;
-            assert!((1.0..1.005).contains(&cautious), "{cautious}");
+            assert!((forecast.0 / time.0).ln().abs() < 0.05, "{problem} {forecast:?}");
         }
-        // Far from all known times a kernel is preferred unless it is a quarter slower.
-        let far = model.forecast(&problem("1x1x1000000"), &device);
-        assert!(far.cautious().0 / far.time.0 > 1.24, "{far:?}");
         // The file form is read again.
         let text = serde_json::to_string(&models).unwrap();
         let again: Vec<LibraryModel> = serde_json::from_str(&text).unwrap();
         let problem = problem("500x400x300");
-        let [own, read] = [model, &again[0]].map(|model| model.forecast(&problem, &device).time.0);
+        let [own, read] = [model, &again[0]].map(|model| model.forecast(&problem, &device).0);
         assert!((own / read - 1.0).abs() < 1e-12, "{own} {read}");
     }
 

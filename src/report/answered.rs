@@ -47,7 +47,7 @@ pub fn text(
     if let Some(record) = answer.record {
         row("record", format!("{} (key {})", records::problem(record), record.key()));
         let is_told = answer.source != AnswerSource::Default
-            && library.is_none_or(|library| !library.is_faster);
+            && library.is_none_or(|library| !library.is_preferred);
         if let Some(baseline) = record.baseline.as_ref().filter(|_| is_told) {
             let word = if baseline.speedup >= 1.0 { "faster than" } else { "as fast as" };
             row(
@@ -56,7 +56,7 @@ pub fn text(
             );
         }
     }
-    if let Some(library) = library.filter(|library| library.is_faster) {
+    if let Some(library) = library.filter(|library| library.is_preferred) {
         row("library", library.against(answer.predicted));
     }
     if !answer.is_deterministic() {
@@ -155,7 +155,7 @@ pub fn document(
             "time_us": library.time,
             "measured": library.is_measured,
             "error_percent": library.error_percent,
-            "faster": library.is_faster,
+            "preferred": library.is_preferred,
         })
     });
     let Storage { lda, ldb, ldc, alignment } = question.storage;

@@ -46,7 +46,7 @@ pub(crate) fn library_multiplies() -> Result<(), Failed> {
     let won: Vec<&Record> = database
         .records()
         .iter()
-        .filter(|record| measured_library(record).is_some_and(|library| library.is_faster))
+        .filter(|record| measured_library(record).is_some_and(|library| library.is_preferred))
         .collect();
     println!("the library is faster for {} of {}", won.len(), SHAPES.len());
     let program = at("chosen");

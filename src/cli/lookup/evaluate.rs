@@ -91,7 +91,7 @@ fn run(arguments: &LookupArguments, console: Console) -> Result<(Value, ExitCode
             }
         };
         let chosen = lookup.library(&Question::packed(*problem), &answer);
-        let uses_library = chosen.is_some_and(|library| library.is_faster);
+        let uses_library = chosen.is_some_and(|library| library.is_preferred);
         let library = retimed.libraries.into_iter().next().map(|(library, _)| library);
         regrets.push(Regret {
             problem: *problem,

@@ -49,7 +49,7 @@ static double formula_us(const library_costs *own, const library_row *row, int m
 }
 
 /* Time of the library to compare with those of kernels: the formula's, corrected by known times of similar problems, and
- * longer where few are near. */
+ * less by the margin that a kernel needs. */
 static double library_us(const kernel *own, int multiprocessors, const long long *p)
 {
     const library_row *row = &library_rows[own - kernels];
@@ -67,7 +67,7 @@ static double library_us(const kernel *own, int multiprocessors, const long long
         errors += weight * known->longer;
     }
     return formula_us(&costs_of_library[row->costs], row, multiprocessors, p) * (1 + errors / (FORMULA_WEIGHT + weights))
-           * (1 + LIBRARY_CAUTION / (LEAST_SUPPORT + weights));
+           / (1 + LIBRARY_MARGIN);
 }
 
 /* Bytes of workspace that a row of the library may use: those of its algorithm, else what there is, up to the most that

@@ -9,8 +9,8 @@
 #define FORMULA_WEIGHT @FORMULA_WEIGHT@
 #define BATCH_WEIGHT @BATCH_WEIGHT@
 #define LAYOUT_WEIGHT @LAYOUT_WEIGHT@
-#define LIBRARY_CAUTION @LIBRARY_CAUTION@
-#define LEAST_SUPPORT @LEAST_SUPPORT@
+/* A kernel is preferred where it is predicted to be faster by more than this share of its time. */
+#define LIBRARY_MARGIN @LIBRARY_MARGIN@
 /* Time of a row without a forecast: it is chosen only where it was measured. */
 #define NEVER_US 1e300
 #define MOST_LIBRARY_WORKSPACE (32ull << 20)
