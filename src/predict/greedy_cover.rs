@@ -5,11 +5,11 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 /// The cases that a candidate serves, each with its loss there.
-pub type ServedCases = Vec<(usize, f64)>;
+pub(crate) type ServedCases = Vec<(usize, f64)>;
 
 /// A set of candidates that grows.
 #[derive(Debug)]
-pub struct GreedyCover<'c> {
+pub(crate) struct GreedyCover<'c> {
     candidates: &'c [ServedCases],
     /// What the loss of each case counts.
     weights: &'c [f64],
@@ -49,19 +49,19 @@ impl Eq for Bounded {}
 impl<'c> GreedyCover<'c> {
     /// An empty set. `losses` and `weights` have a value for each case: its finite loss before the set has anything, and
     /// what that counts.
-    pub fn new(losses: Vec<f64>, weights: &'c [f64], candidates: &'c [ServedCases]) -> Self {
+    pub(crate) fn new(losses: Vec<f64>, weights: &'c [f64], candidates: &'c [ServedCases]) -> Self {
         let mut cover = Self { candidates, weights, losses, queue: BinaryHeap::new() };
         cover.queue = (0..candidates.len()).map(|candidate| cover.bounded(candidate)).collect();
         cover
     }
 
     /// The least loss of each case.
-    pub fn losses(&self) -> &[f64] {
+    pub(crate) fn losses(&self) -> &[f64] {
         &self.losses
     }
 
     /// Adds the candidate that lowers the weighted sum of losses most, if by more than 0 and by at least `least`.
-    pub fn grow(&mut self, least: f64) -> Option<usize> {
+    pub(crate) fn grow(&mut self, least: f64) -> Option<usize> {
         while let Some(Bounded { candidate, .. }) = self.queue.pop() {
             let now = self.bounded(candidate);
             if now.gain <= 0.0 || now.gain < least {
@@ -78,7 +78,7 @@ impl<'c> GreedyCover<'c> {
     }
 
     /// Adds a candidate.
-    pub fn add(&mut self, candidate: usize) {
+    pub(crate) fn add(&mut self, candidate: usize) {
         for (case, loss) in &self.candidates[candidate] {
             self.losses[*case] = self.losses[*case].min(*loss);
         }

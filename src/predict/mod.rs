@@ -35,7 +35,7 @@ pub use features::{KernelFeatures, ProblemFeatures};
 pub use forecast::Forecast;
 pub(crate) use forecast::SERIOUS;
 pub use gemm_tune_runtime::time_formula::{CAUTION, TimeFormula};
-pub use greedy_cover::{GreedyCover, ServedCases};
+pub(crate) use greedy_cover::{GreedyCover, ServedCases};
 pub use landmarks::{
     Landmark, LandmarkErrors, LandmarkModel, LocalErrors, LogErrors, ProblemPosition,
 };
