@@ -26,7 +26,7 @@ use std::sync::Arc;
 use super::streaming::{self, StreamingCost, StreamingModel};
 use super::tensor_cores::{self, TensorCoreCost, TensorCoreModel};
 use crate::model::{Configuration, Device, Micros, Problem};
-use crate::space::{Family, StreamedWork, TensorCoreWork, Work};
+use crate::space::{Family, StreamedWork, TensorCoreWork, Tiling, Work};
 
 /// Clocks of a step of K in a thread that waits for its operands.
 const STEP_CLOCKS: f64 = 39.0;
@@ -201,6 +201,18 @@ impl CostModel {
     /// How a kernel with a model of its own kind does a problem; `None` for others, and where the family cannot say.
     pub(super) fn own(&self, problem: &Problem) -> Option<OwnCost> {
         self.own.as_ref()?.cost(problem)
+    }
+
+    /// How a kernel that streams an operand does a problem, and what its cost is made of.
+    pub(super) fn streaming(&self, problem: &Problem) -> Option<(StreamingCost, Parts)> {
+        let Some(OwnModel::Streaming(model)) = &self.own else { return None };
+        let cost = model.cost(problem)?;
+        Some((cost, model.parts(&cost, problem)))
+    }
+
+    /// The blocks' share of C and K, where the family declares it.
+    pub(super) fn tiling(&self) -> Option<Tiling> {
+        self.work.tiling
     }
 
     /// Launches after the first.

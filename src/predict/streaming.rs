@@ -18,6 +18,7 @@
 //! over modelled time has a standard deviation of 8 % over the problems, and 15 % over the kernels of one
 //! (docs/decisions/2026-11-24-streaming-cost.md).
 
+use super::analytic::Parts;
 use super::device_limits::{least_traffic, memory_bandwidth};
 use crate::model::{CachePolicy, Compute, Device, GemmType, Micros, Occupancy, Problem, Storage};
 use crate::space::{Extents, StreamedBlock, StreamedWork};
@@ -76,6 +77,11 @@ impl StreamingCost {
     pub(super) fn waves(&self) -> f64 {
         (self.share.ceil() / self.resident).ceil()
     }
+
+    /// Clocks in which a wave of blocks begins and ends.
+    fn wave_clocks(&self) -> f64 {
+        WAVE + DOUBLING * (self.block.threads_along_k as f64).log2() * self.sums
+    }
 }
 
 impl StreamingModel {
@@ -118,35 +124,93 @@ impl StreamingModel {
         Some(cost)
     }
 
-    fn clocks(&self, cost: &StreamingCost, problem: &Problem) -> f64 {
-        let (device, block, shape) = (&self.device, &cost.block, problem.shape);
-        let sms = f64::from(device.sms.max(1));
-        let clock_hz = 1e6 * f64::from(device.max_sm_clock_mhz.max(1));
-        let bandwidth = memory_bandwidth(device).map_or(SOME_BYTES, |rate| rate / sms / clock_hz);
-        let [rows, columns] = block.tile.map(|extent| extent as f64);
-        let GemmType { a, b, .. } = problem.types;
-        let (short, long) = if shape.m <= shape.n { (rows, columns) } else { (columns, rows) };
-        let element = if shape.m <= shape.n { b } else { a }.bytes() as f64;
-        let busiest = cost.share.ceil();
-        let threads = block.needs.threads as f64;
-        let under_way = cost.resident.min(busiest) * threads * block.in_flight as f64 * element;
-        let rate = (under_way / REPLACED).min(L2_RATE * bandwidth);
-        let streaming = busiest * long * cost.steps * element / rate;
-        let moving = least_traffic(problem, device, CachePolicy::Rotate) / sms / bandwidth;
-        let lanes = f64::from(device.compute_capability.f32_lanes());
-        let lines = (cost.sums / short).max(1.0);
-        let products = busiest * cost.steps * rows * columns;
-        let computing = match problem.types.compute {
-            Compute::F32 => products * (ISSUED / lanes + SHARED_READ / 32.0 / lines),
+    /// Bytes that memory brings an SM in a clock.
+    fn bandwidth(&self) -> f64 {
+        let sms = f64::from(self.device.sms.max(1));
+        let clock_hz = 1e6 * f64::from(self.device.max_sm_clock_mhz.max(1));
+        memory_bandwidth(&self.device).map_or(SOME_BYTES, |rate| rate / sms / clock_hz)
+    }
+
+    /// Clocks of an SM's f32 lanes and of its shared memory for a step of K of a block.
+    fn computing(&self, cost: &StreamingCost, problem: &Problem) -> f64 {
+        let lanes = f64::from(self.device.compute_capability.f32_lanes());
+        let [rows, columns] = cost.block.tile.map(|extent| extent as f64);
+        let lines = (cost.sums / Sides::of(&cost.block, problem).short).max(1.0);
+        match problem.types.compute {
+            Compute::F32 => rows * columns * (ISSUED / lanes + SHARED_READ / 32.0 / lines),
             // Tensor cores take little of the time.
             _ => 0.0,
-        };
-        let overlapping = (streaming.powi(3) + moving.powi(3) + computing.powi(3)).cbrt();
+        }
+    }
+
+    fn clocks(&self, cost: &StreamingCost, problem: &Problem) -> f64 {
+        let (block, bandwidth) = (&cost.block, self.bandwidth());
+        let sms = f64::from(self.device.sms.max(1));
+        let Sides { short, long, element } = Sides::of(block, problem);
+        let busiest = cost.share.ceil();
+        let under_way = cost.resident.min(busiest) * block.bytes_in_flight(element);
+        let rate = (under_way / REPLACED).min(L2_RATE * bandwidth);
+        let streaming = busiest * long * cost.steps * element / rate;
+        let moving = least_traffic(problem, &self.device, CachePolicy::Rotate) / sms / bandwidth;
+        let computing = busiest * cost.steps * self.computing(cost, problem);
+        let overlapping = joined([streaming, moving, computing]);
         let copying = busiest * short * cost.steps * element / (COPY_RATE * bandwidth);
-        let doublings = (block.threads_along_k as f64).log2();
-        let latency =
-            cost.waves() * (cost.rounds * ROUND + WAVE + DOUBLING * doublings * cost.sums);
-        let reducing = if block.parts > 1 { ADDING_PARTS.0 * clock_hz / 1e6 } else { 0.0 };
-        overlapping + copying + latency + reducing
+        let latency = cost.waves() * (cost.rounds * ROUND + cost.wave_clocks());
+        overlapping + copying + latency + self.adding_clocks(block)
+    }
+
+    /// Clocks of the launch that adds up parts of K.
+    fn adding_clocks(&self, block: &StreamedBlock) -> f64 {
+        let clocks = ADDING_PARTS.0 * f64::from(self.device.max_sm_clock_mhz.max(1));
+        if block.parts > 1 { clocks } else { 0.0 }
+    }
+
+    /// What the cost of a problem is made of besides bringing the operands from memory. Its wave has the launch that adds
+    /// up parts of K.
+    pub(super) fn parts(&self, cost: &StreamingCost, problem: &Problem) -> Parts {
+        let (device, block, bandwidth) = (&self.device, &cost.block, self.bandwidth());
+        let Sides { short, long, element } = Sides::of(block, problem);
+        let in_flight = block.bytes_in_flight(element);
+        let rate = (cost.resident * in_flight / REPLACED).min(L2_RATE * bandwidth);
+        let moving = least_traffic(problem, device, CachePolicy::Rotate)
+            / f64::from(device.sms.max(1))
+            / bandwidth
+            / (cost.share * cost.steps);
+        let overlapping =
+            joined([long * element / rate, moving, self.computing(cost, problem)]) - moving;
+        Parts {
+            resident: cost.resident as u64,
+            busy: overlapping + short * element / (COPY_RATE * bandwidth),
+            alone: long * element * REPLACED / in_flight + ROUND / block.span as f64,
+            block: 0.0,
+            wave: cost.wave_clocks() + self.adding_clocks(block),
+            of_a: 0.0,
+            of_b: 0.0,
+        }
+    }
+}
+
+/// Clocks of parts that overlap.
+fn joined(parts: [f64; 3]) -> f64 {
+    parts.map(|part| part.powi(3)).into_iter().sum::<f64>().cbrt()
+}
+
+/// A block's extents along the sides of C, and bytes of an element of the streamed operand.
+#[derive(Debug, Clone, Copy)]
+struct Sides {
+    short: f64,
+    long: f64,
+    element: f64,
+}
+
+impl Sides {
+    fn of(block: &StreamedBlock, problem: &Problem) -> Self {
+        let [rows, columns] = block.tile.map(|extent| extent as f64);
+        let GemmType { a, b, .. } = problem.types;
+        if problem.shape.m <= problem.shape.n {
+            Self { short: rows, long: columns, element: b.bytes() as f64 }
+        } else {
+            Self { short: columns, long: rows, element: a.bytes() as f64 }
+        }
     }
 }

@@ -2,10 +2,11 @@
 
 use gemm_tune_runtime::time_formula::TimeFormula;
 
-use super::analytic::CostModel;
+use super::analytic::{CostModel, Parts};
 use super::device_limits::memory_bandwidth;
+use super::streaming::StreamingCost;
 use crate::model::{Configuration, Device, Dtype, GemmType, Micros, Problem, Shape};
-use crate::space::{Family, Tiling, Work};
+use crate::space::{Family, Tiling};
 
 /// Share of a time for starting its launches: half of it at most.
 pub fn launch_time(cost: &CostModel, time: Micros) -> Micros {
@@ -20,20 +21,10 @@ pub fn time_formula(
     (device, occupancy): (&Device, Option<f64>),
     time: Micros,
 ) -> TimeFormula {
-    // Shared tiles are no whole blocks: the time is then proportional to the work.
-    let work = Work::of(family, configuration, problem, device);
-    let tiling = work.tiling.filter(|tiling| tiling.wave == 1);
-    let cost = CostModel::new(Work { tiling, ..work }, occupancy, device);
-    let parts = cost.parts();
-    let tiling = tiling.unwrap_or(Tiling {
-        tile_m: 1,
-        tile_n: 1,
-        slice_k: u64::MAX,
-        blocks_per_tile: 1,
-        wave: 1,
-        threads: 1,
-    });
-    let launch_us = launch_time(&cost, time).0;
+    let cost = CostModel::of((family, configuration), problem, (device, occupancy));
+    let Counted { tiling, parts, once_clocks } = Counted::of(&cost, problem);
+    let once_us = once_clocks / f64::from(device.max_sm_clock_mhz.max(1));
+    let launch_us = (cost.launching().0 + once_us).min(time.0 / 2.0);
     let unscaled = TimeFormula {
         tile_m: tiling.tile_m,
         tile_n: tiling.tile_n,
@@ -54,6 +45,74 @@ pub fn time_formula(
     let own_clocks = unscaled.clocks(&problem.shape, problem.batch, device.sms);
     TimeFormula { us_per_clock: (time.0 - launch_us) / own_clocks, own_clocks, ..unscaled }
 }
+
+/// The blocks that a formula counts, and what they cost.
+struct Counted {
+    tiling: Tiling,
+    parts: Parts,
+    /// Clocks for the problem, however many blocks it has.
+    once_clocks: f64,
+}
+
+impl Counted {
+    fn of(cost: &CostModel, problem: &Problem) -> Self {
+        if let Some(streaming) = cost.streaming(problem) {
+            return Self::streamed(streaming);
+        }
+        let parts = cost.parts();
+        match cost.tiling() {
+            Some(tiling) if tiling.wave == 1 => Self { tiling, parts, once_clocks: 0.0 },
+            Some(tiling) => Self::shared(tiling, parts, problem),
+            None => {
+                // Proportional to the work.
+                let tiling = Tiling {
+                    tile_m: 1,
+                    tile_n: 1,
+                    slice_k: u64::MAX,
+                    blocks_per_tile: 1,
+                    wave: 1,
+                    threads: 1,
+                };
+                Self { tiling, parts, once_clocks: 0.0 }
+            }
+        }
+    }
+
+    /// Tiles that all blocks share evenly: steps of K are dealt out, and what a tile costs besides is spread over them.
+    fn shared(tiling: Tiling, parts: Parts, problem: &Problem) -> Self {
+        let of_tile = problem.shape.k.div_ceil(SHARED_STEP).max(1) as f64;
+        Self {
+            tiling: Tiling { slice_k: SHARED_STEP, wave: 1, ..tiling },
+            parts: Parts { block: parts.block / of_tile, wave: 0.0, ..parts },
+            once_clocks: parts.wave,
+        }
+    }
+
+    /// Blocks that stream an operand. Where they split K, into a number of parts that the extents decide, spans of K are
+    /// dealt out.
+    fn streamed((cost, parts): (StreamingCost, Parts)) -> Self {
+        let block = cost.block;
+        let whole = Tiling {
+            tile_m: block.tile[0],
+            tile_n: block.tile[1],
+            slice_k: u64::MAX,
+            blocks_per_tile: 1,
+            wave: 1,
+            threads: block.needs.threads,
+        };
+        if block.parts == 1 {
+            return Self { tiling: whole, parts, once_clocks: 0.0 };
+        }
+        Self {
+            tiling: Tiling { slice_k: block.span, ..whole },
+            parts: Parts { wave: 0.0, ..parts },
+            once_clocks: parts.wave,
+        }
+    }
+}
+
+/// Steps of K that are dealt out where blocks share tiles.
+const SHARED_STEP: u64 = 64;
 
 /// Adds the clocks in which memory brings the operands of a kernel that streams one of them.
 fn streaming(
@@ -148,8 +207,8 @@ pub fn fitted_to(formula: &TimeFormula, samples: &[FormulaSample], sms: u32) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Dtype;
-    use crate::space::Families;
+    use crate::model::{Dtype, Layout, Value};
+    use crate::space::{Families, Work};
 
     #[test]
     fn the_measured_time_is_predicted_and_others_are_proportional_to_the_cost() {
@@ -168,12 +227,48 @@ mod tests {
             let us = |shape: &str| found.us(&shape.parse().unwrap(), 1, device.sms);
             assert!((us("4096x4096x1024") - 800.0).abs() < 1e-6, "{}", family.name);
             for shape in ["100x5000x333", "4096x4096x2048", "1x1x1", "8000x16x16"] {
-                let work = Work::of(family, &default, &problem, &device);
-                let start = 2.0 + 1.4 * f64::from(work.more_launches);
+                let kernel = (family, &default);
+                let start = CostModel::of(kernel, &problem, (&device, Some(0.25))).launching().0;
                 let expected = start + (800.0 - start) * cost(shape) / cost("4096x4096x1024");
                 assert!((us(shape) / expected - 1.0).abs() < 1e-6, "{} {shape}", family.name);
                 let own: Shape = shape.parse().unwrap();
                 assert!(found.cautious_us(&own, 1, device.sms) >= us(shape));
+            }
+        }
+    }
+
+    /// Kernels whose blocks share K, by an amount that depends on the extents, or stream an operand.
+    #[test]
+    fn formulas_of_uneven_kernels_follow_the_analytic_model() {
+        let families = Families::built_in().unwrap();
+        let device = Device::h200();
+        let int = |value: i64| Value::Int(value);
+        let shared = [("SCHEDULER", Value::Text("stream_k".to_owned()))];
+        let blocks = |per_sm| [("BLOCKS_PER_SM", int(per_sm)), ("LINES_PER_THREAD", int(2))];
+        for (name, set, own) in [
+            ("pipelined", &shared[..], "2048x2304x4096"),
+            ("skinny", &blocks(0), "20000x8x4096"),
+            ("skinny", &blocks(4), "512x8x16384"),
+        ] {
+            let family = families.get(name).unwrap();
+            let problem = |shape: &str| Problem {
+                layout: Layout::Nt,
+                ..Problem::new(shape.parse().unwrap(), Dtype::F32)
+            };
+            let mut configuration = family.default_for(&problem(own), &device).unwrap().unwrap();
+            let set = set.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+            configuration.0.extend(set);
+            let own = problem(own);
+            let cost = CostModel::of((family, &configuration), &own, (&device, Some(0.25)));
+            let clock_mhz = device.max_sm_clock_mhz;
+            let time = cost.time(&own, clock_mhz);
+            let formula = time_formula((family, &configuration), &own, (&device, Some(0.25)), time);
+            for (factor_m, factor_k) in [(1, 1), (2, 1), (1, 2), (4, 1), (3, 3)] {
+                let Shape { m, n, k } = own.shape;
+                let shape = Shape { m: m * factor_m, n, k: k * factor_k };
+                let modelled = cost.time(&Problem { shape, ..own }, clock_mhz).0;
+                let us = formula.us(&shape, 1, device.sms);
+                assert!((us / modelled).ln().abs() < 0.2, "{name} {shape} {us} {modelled}");
             }
         }
     }

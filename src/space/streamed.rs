@@ -30,6 +30,13 @@ pub struct StreamedBlock {
     pub needs: BlockNeeds,
 }
 
+impl StreamedBlock {
+    /// Bytes of the streamed operand that a block has under way, for elements of so many bytes.
+    pub fn bytes_in_flight(&self, element: f64) -> f64 {
+        self.needs.threads as f64 * self.in_flight as f64 * element
+    }
+}
+
 impl Family {
     /// Whether its blocks stream one operand past another.
     pub fn streams(&self) -> bool {
