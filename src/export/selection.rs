@@ -18,8 +18,8 @@ use crate::predict::{ServedCases, time_formula};
 use crate::space::{Extents, WorkspaceSizes};
 
 /// A kernel is added if it lowers the weighted sum of the losses by this, as logarithms: for instance those of
-/// three drawn problems by a tenth each.
-const LEAST_GAIN: f64 = 0.3;
+/// six drawn problems by a tenth each.
+const LEAST_GAIN: f64 = 0.6;
 
 /// Questions that are answered on all cores before the progress is told.
 const AT_ONCE: usize = 256;
