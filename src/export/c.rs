@@ -23,7 +23,7 @@ use crate::space::formula::{Language, OPEN};
 use gemm_tune_runtime::opening::sha256;
 
 /// The C source in the order of its parts: each uses those before it. Those of the library are marked.
-const SOURCE: [(bool, &str); 22] = [
+const SOURCE: [(bool, &str); 23] = [
     (false, include_str!("artifact/c/tables.c")),
     (false, include_str!("artifact/c/packed.c")),
     (false, include_str!("artifact/c/driver.c")),
@@ -32,6 +32,7 @@ const SOURCE: [(bool, &str); 22] = [
     (false, include_str!("artifact/c/choice.c")),
     (false, include_str!("artifact/c/handle.c")),
     (true, include_str!("artifact/c/library/load.c")),
+    (true, include_str!("artifact/c/library/cublas.c")),
     (false, include_str!("artifact/c/remembered.c")),
     (false, include_str!("artifact/c/measured.c")),
     (false, include_str!("artifact/c/memory.c")),

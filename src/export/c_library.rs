@@ -1,5 +1,6 @@
-//! Rows of cuBLASLt in the table of kernels of the C source: with the recorded algorithm for problems where the library
-//! was clearly faster, and one for each pattern, which the forecast of the library's time chooses.
+//! Rows of the library in the table of kernels of the C source: cuBLASLt with the recorded algorithm for problems where
+//! the library was clearly faster, and one for each pattern, which the forecast of the library's time chooses: cuBLAS, or
+//! cuBLASLt where it has an epilogue.
 
 use std::fmt::Write as _;
 
@@ -189,7 +190,9 @@ impl LibraryRow<'_> {
             None if name == ADDING_PARTS && is_split => IN_COMPUTE_TYPE.to_string(),
             None => "-1".to_owned(),
         };
+        let is_plain = Cublas::has_routine(&self.problem);
         let label = match (self.record, self.algorithm.is_empty()) {
+            (Some(_), true) | (None, _) if is_plain => "cuBLAS".to_owned(),
             (Some(_), true) | (None, _) => "cublasLt".to_owned(),
             _ => algorithm_name(&self.algorithm),
         };
@@ -199,7 +202,7 @@ impl LibraryRow<'_> {
         // Earlier records do not say the compute type.
         let algorithm_compute = self.algorithm.get(COMPUTE).copied().unwrap_or(compute.into());
         format!(
-            "    {{ {}, {ab}, {d}, {scale}, {compute}, {epilogue}, {}, {}, {}, {}, {algorithm_compute}, {},\n      {}, {{ \
+            "    {{ {}, {ab}, {d}, {scale}, {compute}, {epilogue}, {}, {}, {}, {}, {algorithm_compute}, {}, {},\n      {}, {{ \
              {attributes} }}, {forecast} }},\n",
             quote::c_string(&label),
             i32::from(reduces_in_d),
@@ -207,6 +210,7 @@ impl LibraryRow<'_> {
             types.d.bytes(),
             i32::from(self.algorithm.contains_key("id")),
             i32::from(self.record.is_none_or(is_faster_by_itself)),
+            i32::from(is_plain),
             number(WORKSPACE),
         )
     }

@@ -58,6 +58,8 @@ void stub_lt_begin(void)
     recorded[0] = 0;
 }
 
+void stub_lt_record(const char *text) { length += (size_t)sprintf(recorded + length, "%s", text); }
+
 static int has_mode(const char *word)
 {
     const char *mode = getenv("STUB_LT_MODE");

@@ -90,8 +90,8 @@ pub(in crate::cli) struct ExportArguments {
     /// Build libgemm_tuned.so and libgemm_tuned.a beside the C source, with cc and ar
     #[arg(long)]
     pub(super) build: bool,
-    /// Let the artifact call cuBLASLt where that was faster, or where no kernel is predicted to be clearly faster. The library
-    /// is opened at run time; where it is missing, kernels compute everything
+    /// Let the artifact call cuBLASLt or cuBLAS where that was faster, or where no kernel is predicted to be clearly
+    /// faster. The library is opened at run time; where it is missing, kernels compute everything
     #[arg(long)]
     pub(super) with_library: bool,
     /// Leave out kernels for untuned shapes

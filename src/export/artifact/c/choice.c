@@ -84,6 +84,7 @@ typedef struct {
     int exact;
     long long sizes[SIZES * MAX_LAUNCHES + MAX_WORKSPACES];
 @L@    /* Of a row of the library: what prepare_library found. */
+@L@    int is_of_blas;
 @L@    int compute;
 @L@    lt_algorithm algorithm;
 @L@    const char *algorithm_name;

@@ -44,7 +44,7 @@ void gemm_tuned_destroy(gemm_tuned *tuned)
             if (tuned->modules[i] != NULL)
                 tuned->cuda.unload(tuned->modules[i]);
         free_memory(tuned);
-@L@        close_library(tuned);
+@L@        close_libraries(tuned);
         leave(tuned, pushed);
     }
     if (tuned->is_primary)

@@ -58,8 +58,9 @@ struct gemm_tuned {
     int allocates;
     /* Added at the front, and freed with the handle. */
     void *reserved;
-@L@    /* cuBLASLt; NULL before it is needed. Whether it is not to be called. */
+@L@    /* cuBLASLt and cuBLAS; NULL before they are needed. Whether they are not to be called. */
 @L@    void *library;
+@L@    void *blas;
 @L@    int is_library_off;
 };
 

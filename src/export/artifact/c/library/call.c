@@ -1,4 +1,4 @@
-/* Calls of cuBLASLt --------------------------------------------------------------------------------------- */
+/* Calls of the library --------------------------------------------------------------------------------------- */
 
 /* cublasLtMatmulDescAttributes_t, cublasLtMatrixLayoutAttribute_t, cublasLtMatmulPreferenceAttributes_t,
  * cublasLtReductionScheme_t. */
@@ -17,8 +17,6 @@
 #define LT_EPILOGUE_BIAS 4
 /* Bytes that all addresses are multiples of where the library is called. */
 #define LIBRARY_ALIGNMENT 16
-/* A call that the library refused: a kernel is launched instead. */
-#define LIBRARY_REFUSED (-100)
 
 /* The descriptors of a call. Rows of matrices are columns of the library's, which therefore multiplies B by A. */
 typedef struct {
@@ -172,8 +170,15 @@ static const char *name_algorithm(const lt_library *lt, const library_row *row, 
     return own->text;
 }
 
-/* Finds the algorithm of a row of the library in the current context, and what workspace it needs; 0 for none. Without
- * a handle the row stands as it is. */
+/* Whether cuBLAS computes a product of a row with its own choice, for which it has the workspace that it was timed with. */
+static int prepare_blas(gemm_tuned *tuned, const library_row *row, const product *asked, unsigned long long room)
+{
+    return (row->workspace >= 0 || room >= MOST_LIBRARY_WORKSPACE) && fits_blas(asked) && blas_of(tuned) != NULL;
+}
+
+/* Finds the algorithm of a row of the library in the current context, and what workspace it needs; 0 for none. The
+ * library's own choice is that of cuBLAS, whose times are known, but for epilogues, which only cuBLASLt has. Without a handle
+ * the row stands as it is. */
 static int prepare_library(const gemm_tuned *tuned, const product *asked, choice *chosen)
 {
     const library_row *row = &library_rows[chosen->own - kernels];
@@ -184,6 +189,7 @@ static int prepare_library(const gemm_tuned *tuned, const product *asked, choice
     lt_result result;
     chosen->algorithm_name = row->label;
     chosen->compute = row->compute;
+    chosen->is_of_blas = 0;
     if (tuned == NULL)
         return 1;
     /* A stream may be captured: none of this is part of it. */
@@ -197,11 +203,16 @@ static int prepare_library(const gemm_tuned *tuned, const product *asked, choice
         if (is_found)
             chosen->compute = row->algorithm_compute;
     }
-    if (lt != NULL && !is_found && row->has_own_choice && make_call(lt, row, row->compute, asked, 0, NULL, &call) == 0) {
+    if (!is_found && row->has_own_choice && row->is_plain) {
+        is_found = chosen->is_of_blas = prepare_blas((gemm_tuned *)(uintptr_t)tuned, row, asked, room);
+    } else if (lt != NULL && !is_found && row->has_own_choice
+               && make_call(lt, row, row->compute, asked, 0, NULL, &call) == 0) {
         is_found = propose_algorithm(lt, row, &call, &result, room);
         free_call(lt, &call);
     }
-    if (is_found) {
+    if (chosen->is_of_blas) {
+        chosen->algorithm_name = "cuBLAS";
+    } else if (is_found) {
         chosen->algorithm = result.algorithm;
         chosen->algorithm_name = name_algorithm(lt, row, &result.algorithm);
         chosen->sizes[0] = ceil_div((long long)result.workspace, WORKSPACE_ALIGNMENT) * WORKSPACE_ALIGNMENT;
@@ -215,11 +226,19 @@ static int launch_library(gemm_tuned *tuned, const choice *chosen, const product
                           const gemm_tuned_operands *operands, void *workspace, void *stream)
 {
     const library_row *row = &library_rows[chosen->own - kernels];
-    const lt_library *lt = library_of(tuned);
+    const lt_library *lt = chosen->is_of_blas ? NULL : library_of(tuned);
     const int c_apart = operands->c != NULL && operands->c != operands->d && !is_beta_zero(own, operands);
     const void *c = c_apart ? operands->c : operands->d;
     int mode = CAPTURE_MODE_RELAXED, status;
     lt_call call;
+    if (chosen->is_of_blas) {
+        /* cuBLAS reads and writes one C. */
+        if (c_apart || tuned->cuda.exchange_capture_mode(&mode) != 0)
+            return LIBRARY_REFUSED;
+        status = launch_blas(tuned, row, own, operands, workspace, (size_t)chosen->sizes[0], stream);
+        tuned->cuda.exchange_capture_mode(&mode);
+        return status;
+    }
     if (lt == NULL || make_call(lt, row, chosen->compute, own, c_apart, operands->bias, &call) != 0)
         return LIBRARY_REFUSED;
     /* The first call of an algorithm loads its code, which is no part of a capture. */

@@ -1,3 +1,6 @@
+/* A call that the library refused: a kernel is launched instead. */
+#define LIBRARY_REFUSED (-100)
+
 /* cuBLASLt ---------------------------------------------------------------------------------------------- */
 
 /* Its functions, with the types of cublasLt.h written out. */
@@ -50,15 +53,29 @@ static int find_functions(void *file, lt_library *lt)
            && find(file, "cublasLtMatmulAlgoCheck", &lt->check) && find(file, "cublasLtMatmul", &lt->multiply);
 }
 
-/* Opens the version that the process has loaded, else the latest one. It stays loaded. */
-static void *open_library(void)
+/* Opens the version of a file that the process has loaded, else the latest one. It stays loaded. */
+static void *open_library(const char *const names[2])
 {
-    static const char *const names[] = { "libcublasLt.so.13", "libcublasLt.so.12" };
     void *file = NULL;
     int i;
     for (i = 0; i < 4 && file == NULL; i++)
         file = dlopen(names[i % 2], RTLD_NOW | RTLD_LOCAL | (i < 2 ? RTLD_NOLOAD : 0));
     return file;
+}
+
+/* What a handle has opened in the current context, by the thread that comes first; NULL where that is `missing`. */
+static void *opened(void **place, void *(*open)(void), void (*close)(void *), void *missing)
+{
+    void *own = __atomic_load_n(place, __ATOMIC_ACQUIRE), *known = NULL;
+    if (own == NULL) {
+        own = open();
+        if (!__atomic_compare_exchange_n(place, &known, own, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+            if (own != missing)
+                close(own);
+            own = known;
+        }
+    }
+    return own == missing ? NULL : own;
 }
 
 /* Whether the library is not to be called: GEMM_TUNED_LIBRARY=0, or a variable that changes its arithmetic. */
@@ -73,38 +90,27 @@ static int is_library_off(void)
     return mode != NULL && strcmp(mode, "0") == 0;
 }
 
-/* The library of a handle, opened in the current context by the thread that comes first; NULL for none. */
-static lt_library *library_of(gemm_tuned *tuned)
+static void *open_lt(void)
 {
-    lt_library *own = (lt_library *)__atomic_load_n(&tuned->library, __ATOMIC_ACQUIRE);
-    void *file, *known = NULL;
-    if (own == NULL) {
-        file = open_library();
-        own = (lt_library *)calloc(1, sizeof *own);
-        if (own == NULL)
-            return NULL;
-        if (file == NULL || !find_functions(file, own) || own->create(&own->handle) != 0) {
-            free(own);
-            own = &missing_library;
-        }
-        if (!__atomic_compare_exchange_n(&tuned->library, &known, (void *)own, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-            if (own != &missing_library) {
-                own->destroy(own->handle);
-                free(own);
-            }
-            own = (lt_library *)known;
-        }
+    static const char *const names[] = { "libcublasLt.so.13", "libcublasLt.so.12" };
+    void *file = open_library(names);
+    lt_library *own = (lt_library *)calloc(1, sizeof *own);
+    if (own == NULL || file == NULL || !find_functions(file, own) || own->create(&own->handle) != 0) {
+        free(own);
+        own = &missing_library;
     }
-    return own == &missing_library ? NULL : own;
+    return own;
 }
 
-static void close_library(gemm_tuned *tuned)
+static void close_lt(void *lt)
 {
-    lt_library *own = (lt_library *)tuned->library;
-    if (own != NULL && own != &missing_library) {
-        own->destroy(own->handle);
-        free(own);
-    }
-    tuned->library = NULL;
+    lt_library *own = (lt_library *)lt;
+    own->destroy(own->handle);
+    free(own);
+}
+
+static lt_library *library_of(gemm_tuned *tuned)
+{
+    return (lt_library *)opened(&tuned->library, open_lt, close_lt, &missing_library);
 }
 

@@ -31,12 +31,12 @@ typedef struct {
 
 /* How the library computes a row: numbers of cublasLt.h. Without a handle, its name. The workspace is below 0 where it is
  * not known, and so are attributes that the library sets. `has_own_choice` is whether the library is faster with the
- * algorithm that it chooses too. `costs` is below 0 without a forecast. */
+ * algorithm that it chooses too, `is_plain` whether cuBLAS computes it. `costs` is below 0 without a forecast. */
 typedef struct {
     const char *label;
     int ab, d, scale, compute, epilogue, reduces_in_d;
     double ab_bytes, d_bytes;
-    int has_algorithm, algorithm_compute, has_own_choice;
+    int has_algorithm, algorithm_compute, has_own_choice, is_plain;
     long long workspace, attributes[LIBRARY_ATTRIBUTES];
     int costs, first_known, knowns;
 } library_row;
