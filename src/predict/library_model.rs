@@ -44,6 +44,10 @@ pub const LAYOUT_WEIGHT: f64 = 0.2;
 /// (docs/decisions/2026-11-26-library-time.md).
 pub const LIBRARY_MARGIN: f64 = 0.08;
 
+/// In microseconds: calls of the library follow each other no faster, since the host needs as long for one. A call of
+/// `cublasSgemm` takes 6 to 12 us beside an H200 (docs/decisions/2026-11-26-library-time.md).
+pub const LIBRARY_CALL_US: f64 = 10.0;
+
 /// Which algorithm of the library a time is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -190,9 +194,9 @@ impl LibraryModel {
         Micros(formula * (1.0 + errors / (FORMULA_WEIGHT + weights)))
     }
 
-    /// The time that a kernel's prediction has to be below, to be preferred: see [`LIBRARY_MARGIN`].
+    /// The time that a kernel's prediction has to be below, to be preferred: see [`LIBRARY_MARGIN`] and [`LIBRARY_CALL_US`].
     pub fn to_beat(&self, problem: &Problem, device: &Device) -> Micros {
-        Micros(self.forecast(problem, device).0 / (1.0 + LIBRARY_MARGIN))
+        Micros(self.forecast(problem, device).0.max(LIBRARY_CALL_US) / (1.0 + LIBRARY_MARGIN))
     }
 
     /// By how much of the formula's time a known time is longer.

@@ -14,6 +14,7 @@
 void stub_begin(void);
 const char *stub_recorded(void);
 void stub_memory(unsigned long long bytes);
+void stub_copy_rows(int whether);
 
 #define ELEMENTS 40000
 /* What the library is timed with. */
@@ -179,6 +180,7 @@ int main(int count, char **words)
     char what[100];
     int i, status;
     stub_memory(1ull << 40);
+    stub_copy_rows(1);
     if ((status = gemm_tuned_create(&tuned, 0)) != 0 || gemm_tuned_create(&other, 0) != 0) {
         fprintf(stderr, "gemm_tuned_create: %s\n", gemm_tuned_status_string(status));
         return 5;

@@ -302,12 +302,22 @@ typedef struct {
     size_t to_pitch, width, height;
 } copy2d;
 
+/* Whether rows are copied in host memory instead of being recorded. */
+static int copies_rows;
+void stub_copy_rows(int whether) { copies_rows = whether; }
+
 int cuMemcpy2DAsync_v2(const copy2d *rows, void *stream)
 {
+    size_t row;
     (void)stream;
     if (rows->from_type != 2 || rows->to_type != 2 || rows->from_x + rows->from_y + rows->to_x + rows->to_y != 0
         || rows->width > rows->from_pitch || rows->width > rows->to_pitch || stub_current() != &primary)
         return 1;
+    for (row = 0; copies_rows && row < rows->height; row++)
+        memcpy((char *)(uintptr_t)rows->to + row * rows->to_pitch,
+               (const char *)(uintptr_t)rows->from + row * rows->from_pitch, rows->width);
+    if (copies_rows)
+        return 0;
     length += (size_t)sprintf(recorded + length, "copy:%llu,%zu>%llu,%zu:%zu,%zu;", rows->from, rows->from_pitch,
                               rows->to, rows->to_pitch, rows->width, rows->height);
     return 0;

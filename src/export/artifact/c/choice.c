@@ -84,7 +84,7 @@ typedef struct {
     int exact;
     long long sizes[SIZES * MAX_LAUNCHES + MAX_WORKSPACES];
 @L@    /* Of a row of the library: what prepare_library found. */
-@L@    int is_of_blas;
+@L@    int is_of_cublas;
 @L@    int compute;
 @L@    lt_algorithm algorithm;
 @L@    const char *algorithm_name;
@@ -119,7 +119,7 @@ static int rank(const machine *on, const product *asked, const long long *p, cho
 @N@        next.time = next.exact ? -1e9 : i < 0 ? (double)i : expected_us(next.own, on->multiprocessors, p);
 @L@        next.time = next.exact                ? -1e9
 @L@                    : i < 0                   ? (double)i
-@L@                    : next.own->launches == 0 ? library_us(next.own, on->multiprocessors, p)
+@L@                    : next.own->launches == 0 ? library_time_to_beat(next.own, on->multiprocessors, p)
 @L@                                              : expected_us(next.own, on->multiprocessors, p);
         if ((found == count && next.time >= best[count - 1].time) || !next.own->serves(p))
             continue;

@@ -59,8 +59,8 @@ struct gemm_tuned {
     /* Added at the front, and freed with the handle. */
     void *reserved;
 @L@    /* cuBLASLt and cuBLAS; NULL before they are needed. Whether they are not to be called. */
-@L@    void *library;
-@L@    void *blas;
+@L@    void *lt;
+@L@    void *cublas;
 @L@    int is_library_off;
 };
 

@@ -162,10 +162,10 @@ static void decide(gemm_tuned *tuned, const question *key, timing *t)
 @L@        if (kernels[i].types != own->types || kernels[i].epilogue != own->epilogue || kernels[i].tuned)
 @L@            continue;
 @L@        next->own = &kernels[i];
-@L@        next->time = library_us(next->own, on->multiprocessors, p);
+@L@        next->time = library_time_to_beat(next->own, on->multiprocessors, p);
 @L@        next->exact = 0;
 @L@        set_sizes(next->own, on->room, p, next->sizes);
-@L@        kept += prepare_library(tuned, own, next);
+@L@        kept += prepare_library(tuned, own, on->room, next);
 @L@        break;
 @L@    }
 @L@    return kept;

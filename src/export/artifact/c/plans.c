@@ -48,8 +48,9 @@ static machine machine_of(const gemm_tuned *tuned, unsigned long long room)
 @L@static int choose(const gemm_tuned *tuned, const product *asked, const question *key, choice *chosen)
 @L@{
 @L@    const int has_library = (key->words[PROBLEM_WORDS] & LIBRARY_PERMITTED) != 0;
+@L@    const unsigned long long room = (unsigned long long)(key->words[PROBLEM_WORDS] & ~(long long)LIBRARY_PERMITTED);
 @L@    int status = choose_with(tuned, asked, key, has_library, chosen);
-@L@    if (status == 0 && chosen->own->launches == 0 && !prepare_library(tuned, asked, chosen))
+@L@    if (status == 0 && chosen->own->launches == 0 && !prepare_library(tuned, asked, room, chosen))
 @L@        status = choose_with(tuned, asked, key, 0, chosen);
 @L@    return status;
 @L@}

@@ -24,8 +24,9 @@
     if (status != 0)
         return status;
 @N@    status = copy_c(tuned, own, operands, stream);
-@L@    /* The library reads C where it lies. */
-@L@    status = found->chosen.own->launches == 0 ? GEMM_TUNED_SUCCESS : copy_c(tuned, own, operands, stream);
+@L@    /* cuBLASLt reads C where it lies. */
+@L@    if (found->chosen.own->launches > 0 || found->chosen.is_of_cublas)
+@L@        status = copy_c(tuned, own, operands, stream);
     if (status == 0)
         status = launch_plan(tuned, found, own, operands, memory->at, stream);
     freed = give_back(tuned, memory, stream);

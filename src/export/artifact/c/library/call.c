@@ -90,7 +90,7 @@ static int make_known_algorithm(const lt_library *lt, const library_row *row, co
 {
     lt_algorithm algorithm;
     int i;
-    if (lt->make_algorithm(lt->handle, row->algorithm_compute, row->scale, row->ab, row->ab, row->d, row->d,
+    if (lt->make_algorithm(lt->library.handle, row->algorithm_compute, row->scale, row->ab, row->ab, row->d, row->d,
                            (int)row->attributes[0], &algorithm)
         != 0)
         return 0;
@@ -104,7 +104,7 @@ static int make_known_algorithm(const lt_library *lt, const library_row *row, co
             return 0;
     }
     memset(result, 0, sizeof *result);
-    if (lt->check(lt->handle, call->product, call->b, call->a, call->c, call->d, &algorithm, result) != 0
+    if (lt->check(lt->library.handle, call->product, call->b, call->a, call->c, call->d, &algorithm, result) != 0
         || result->state != 0 || result->workspace > room)
         return 0;
     result->algorithm = algorithm;
@@ -127,7 +127,7 @@ static int propose_algorithm(const lt_library *lt, const library_row *row, const
         status = lt->set_preference(preference, LT_ALIGNMENT_OF_A + i, &alignment, sizeof alignment);
     memset(result, 0, sizeof *result);
     if (status == 0)
-        status = lt->propose(lt->handle, call->product, call->b, call->a, call->c, call->d, preference, 1, result, &found);
+        status = lt->propose(lt->library.handle, call->product, call->b, call->a, call->c, call->d, preference, 1, result, &found);
     lt->free_preference(preference);
     return status == 0 && found == 1 && result->state == 0 && result->workspace <= room;
 }
@@ -170,49 +170,52 @@ static const char *name_algorithm(const lt_library *lt, const library_row *row, 
     return own->text;
 }
 
-/* Whether cuBLAS computes a product of a row with its own choice, for which it has the workspace that it was timed with. */
-static int prepare_blas(gemm_tuned *tuned, const library_row *row, const product *asked, unsigned long long room)
+/* Whether cuBLAS computes a product with its own choice: for that it has the workspace that it was timed with. */
+static int prepare_cublas(gemm_tuned *tuned, const product *asked, unsigned long long room, choice *chosen)
 {
-    return (row->workspace >= 0 || room >= MOST_LIBRARY_WORKSPACE) && fits_blas(asked) && blas_of(tuned) != NULL;
+    chosen->is_of_cublas = room >= MOST_LIBRARY_WORKSPACE && fits_cublas(asked) && cublas_of(tuned) != NULL;
+    if (chosen->is_of_cublas) {
+        chosen->algorithm_name = "cuBLAS";
+        chosen->sizes[0] = (long long)MOST_LIBRARY_WORKSPACE;
+    }
+    return chosen->is_of_cublas;
 }
 
-/* Finds the algorithm of a row of the library in the current context, and what workspace it needs; 0 for none. The
- * library's own choice is that of cuBLAS, whose times are known, but for epilogues, which only cuBLASLt has. Without a handle
- * the row stands as it is. */
-static int prepare_library(const gemm_tuned *tuned, const product *asked, choice *chosen)
+/* Finds the algorithm of a row of the library in the current context, and what workspace of at most `room` bytes it needs;
+ * 0 for none. The library's own choice is that of cuBLAS, whose times are known, but for epilogues, which only cuBLASLt has.
+ * Without a handle the row stands as it is. */
+static int prepare_library(const gemm_tuned *asker, const product *asked, unsigned long long room, choice *chosen)
 {
     const library_row *row = &library_rows[chosen->own - kernels];
-    const unsigned long long room = (unsigned long long)chosen->sizes[0];
+    const unsigned long long own_room = (unsigned long long)chosen->sizes[0];
+    gemm_tuned *tuned = (gemm_tuned *)(uintptr_t)asker;
     const lt_library *lt;
     int mode = CAPTURE_MODE_RELAXED, is_found = 0;
     lt_call call;
     lt_result result;
     chosen->algorithm_name = row->label;
     chosen->compute = row->compute;
-    chosen->is_of_blas = 0;
+    chosen->is_of_cublas = 0;
     if (tuned == NULL)
         return 1;
     /* A stream may be captured: none of this is part of it. */
     if (tuned->cuda.exchange_capture_mode(&mode) != 0)
         return 0;
-    lt = library_of((gemm_tuned *)(uintptr_t)tuned);
-    if (lt != NULL && row->has_algorithm
-        && make_call(lt, row, row->algorithm_compute, asked, 0, NULL, &call) == 0) {
-        is_found = make_known_algorithm(lt, row, &call, &result, room);
+    lt = lt_of(tuned);
+    if (lt != NULL && row->has_algorithm && make_call(lt, row, row->algorithm_compute, asked, 0, NULL, &call) == 0) {
+        is_found = make_known_algorithm(lt, row, &call, &result, own_room);
         free_call(lt, &call);
         if (is_found)
             chosen->compute = row->algorithm_compute;
     }
     if (!is_found && row->has_own_choice && row->is_plain) {
-        is_found = chosen->is_of_blas = prepare_blas((gemm_tuned *)(uintptr_t)tuned, row, asked, room);
+        is_found = prepare_cublas(tuned, asked, room, chosen);
     } else if (lt != NULL && !is_found && row->has_own_choice
                && make_call(lt, row, row->compute, asked, 0, NULL, &call) == 0) {
-        is_found = propose_algorithm(lt, row, &call, &result, room);
+        is_found = propose_algorithm(lt, row, &call, &result, own_room);
         free_call(lt, &call);
     }
-    if (chosen->is_of_blas) {
-        chosen->algorithm_name = "cuBLAS";
-    } else if (is_found) {
+    if (is_found && !chosen->is_of_cublas) {
         chosen->algorithm = result.algorithm;
         chosen->algorithm_name = name_algorithm(lt, row, &result.algorithm);
         chosen->sizes[0] = ceil_div((long long)result.workspace, WORKSPACE_ALIGNMENT) * WORKSPACE_ALIGNMENT;
@@ -226,16 +229,15 @@ static int launch_library(gemm_tuned *tuned, const choice *chosen, const product
                           const gemm_tuned_operands *operands, void *workspace, void *stream)
 {
     const library_row *row = &library_rows[chosen->own - kernels];
-    const lt_library *lt = chosen->is_of_blas ? NULL : library_of(tuned);
+    const lt_library *lt = chosen->is_of_cublas ? NULL : lt_of(tuned);
     const int c_apart = operands->c != NULL && operands->c != operands->d && !is_beta_zero(own, operands);
     const void *c = c_apart ? operands->c : operands->d;
     int mode = CAPTURE_MODE_RELAXED, status;
     lt_call call;
-    if (chosen->is_of_blas) {
-        /* cuBLAS reads and writes one C. */
-        if (c_apart || tuned->cuda.exchange_capture_mode(&mode) != 0)
+    if (chosen->is_of_cublas) {
+        if (tuned->cuda.exchange_capture_mode(&mode) != 0)
             return LIBRARY_REFUSED;
-        status = launch_blas(tuned, row, own, operands, workspace, (size_t)chosen->sizes[0], stream);
+        status = launch_cublas(tuned, row, own, operands, workspace, (size_t)chosen->sizes[0], stream);
         tuned->cuda.exchange_capture_mode(&mode);
         return status;
     }
@@ -243,7 +245,7 @@ static int launch_library(gemm_tuned *tuned, const choice *chosen, const product
         return LIBRARY_REFUSED;
     /* The first call of an algorithm loads its code, which is no part of a capture. */
     if ((status = tuned->cuda.exchange_capture_mode(&mode)) == 0) {
-        status = lt->multiply(lt->handle, call.product, operands->alpha, operands->b, call.b, operands->a, call.a,
+        status = lt->multiply(lt->library.handle, call.product, operands->alpha, operands->b, call.b, operands->a, call.a,
                               operands->beta, c, call.c, operands->d, call.d, &chosen->algorithm, workspace,
                               (size_t)chosen->sizes[0], stream);
         tuned->cuda.exchange_capture_mode(&mode);

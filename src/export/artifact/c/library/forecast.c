@@ -48,13 +48,13 @@ static double formula_us(const library_costs *own, const library_row *row, int m
     return fastest;
 }
 
-/* Time of the library to compare with those of kernels: the formula's, corrected by known times of similar problems, and
- * less by the margin that a kernel needs. */
-static double library_us(const kernel *own, int multiprocessors, const long long *p)
+/* The time that a kernel has to beat: the formula's, corrected by known times of similar problems, no shorter than a call
+ * takes the host, and less by the margin that a kernel needs. */
+static double library_time_to_beat(const kernel *own, int multiprocessors, const long long *p)
 {
     const library_row *row = &library_rows[own - kernels];
     const int layout = (int)(own->types & 3);
-    double weights = 0, errors = 0;
+    double weights = 0, errors = 0, us;
     int i;
     if (row->costs < 0)
         return NEVER_US;
@@ -66,8 +66,8 @@ static double library_us(const kernel *own, int multiprocessors, const long long
         weights += weight;
         errors += weight * known->longer;
     }
-    return formula_us(&costs_of_library[row->costs], row, multiprocessors, p) * (1 + errors / (FORMULA_WEIGHT + weights))
-           / (1 + LIBRARY_MARGIN);
+    us = formula_us(&costs_of_library[row->costs], row, multiprocessors, p) * (1 + errors / (FORMULA_WEIGHT + weights));
+    return (us > LIBRARY_CALL_US ? us : LIBRARY_CALL_US) / (1 + LIBRARY_MARGIN);
 }
 
 /* Bytes of workspace that a row of the library may use: those of its algorithm, else what there is, up to the most that

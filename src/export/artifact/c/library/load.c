@@ -1,13 +1,86 @@
 /* A call that the library refused: a kernel is launched instead. */
 #define LIBRARY_REFUSED (-100)
 
-/* cuBLASLt ---------------------------------------------------------------------------------------------- */
+/* Opening libraries ------------------------------------------------------------------------------------- */
 
-/* Its functions, with the types of cublasLt.h written out. */
+/* What every library begins with. */
 typedef struct {
     void *handle;
     int (*create)(void **handle);
     int (*destroy)(void *handle);
+} library_handle;
+
+/* A library that is opened when it is first needed: its file, the latest version first; the bytes of its structure, which
+ * begins with its handle; what finds its functions, 0 where one is missing; and what stands for one that is not there. */
+typedef struct {
+    const char *names[2];
+    size_t bytes;
+    int (*find_functions)(void *file, void *own);
+    library_handle *missing;
+} library_kind;
+
+/* Opens the version of a file that the process has loaded, else the latest one. It stays loaded. */
+static void *open_file(const char *const names[2])
+{
+    void *file = NULL;
+    int i;
+    for (i = 0; i < 4 && file == NULL; i++)
+        file = dlopen(names[i % 2], RTLD_NOW | RTLD_LOCAL | (i < 2 ? RTLD_NOLOAD : 0));
+    return file;
+}
+
+/* Opens a library in the current context; `missing` where that fails. */
+static library_handle *open_library(const library_kind *kind)
+{
+    void *file = open_file(kind->names);
+    library_handle *own = (library_handle *)calloc(1, kind->bytes);
+    if (own == NULL || file == NULL || !kind->find_functions(file, own) || own->create(&own->handle) != 0) {
+        free(own);
+        own = kind->missing;
+    }
+    return own;
+}
+
+static void close_library(library_handle *own, const library_kind *kind)
+{
+    if (own == NULL || own == kind->missing)
+        return;
+    own->destroy(own->handle);
+    free(own);
+}
+
+/* The library that a handle of artifacts has at a place, opened by the thread that comes first; NULL for a missing one. */
+static library_handle *opened(void **place, const library_kind *kind)
+{
+    library_handle *own = (library_handle *)__atomic_load_n(place, __ATOMIC_ACQUIRE);
+    void *known = NULL;
+    if (own == NULL) {
+        own = open_library(kind);
+        if (!__atomic_compare_exchange_n(place, &known, (void *)own, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+            close_library(own, kind);
+            own = (library_handle *)known;
+        }
+    }
+    return own == kind->missing ? NULL : own;
+}
+
+/* Whether libraries are not to be called: GEMM_TUNED_LIBRARY=0, or a variable that changes their arithmetic. */
+static int is_library_off(void)
+{
+    static const char *const changing[] = { @LIBRARY_VARIABLES@ };
+    const char *mode = getenv("GEMM_TUNED_LIBRARY");
+    size_t i;
+    for (i = 0; i < sizeof changing / sizeof changing[0]; i++)
+        if (getenv(changing[i]) != NULL)
+            return 1;
+    return mode != NULL && strcmp(mode, "0") == 0;
+}
+
+/* cuBLASLt ---------------------------------------------------------------------------------------------- */
+
+/* Its functions, with the types of cublasLt.h written out. */
+typedef struct {
+    library_handle library;
     int (*make_product)(void **product, int compute, int scale);
     int (*free_product)(void *product);
     int (*set_product)(void *product, int attribute, const void *value, size_t bytes);
@@ -30,13 +103,11 @@ typedef struct {
                     const lt_algorithm *algorithm, void *workspace, size_t bytes, void *stream);
 } lt_library;
 
-/* Stands for a library that is not there. */
-static lt_library missing_library;
-
 /* Sets the functions; 0 where one is missing. */
-static int find_functions(void *file, lt_library *lt)
+static int find_lt_functions(void *file, void *own)
 {
-    return find(file, "cublasLtCreate", &lt->create) && find(file, "cublasLtDestroy", &lt->destroy)
+    lt_library *lt = (lt_library *)own;
+    return find(file, "cublasLtCreate", &lt->library.create) && find(file, "cublasLtDestroy", &lt->library.destroy)
            && find(file, "cublasLtMatmulDescCreate", &lt->make_product)
            && find(file, "cublasLtMatmulDescDestroy", &lt->free_product)
            && find(file, "cublasLtMatmulDescSetAttribute", &lt->set_product)
@@ -53,64 +124,14 @@ static int find_functions(void *file, lt_library *lt)
            && find(file, "cublasLtMatmulAlgoCheck", &lt->check) && find(file, "cublasLtMatmul", &lt->multiply);
 }
 
-/* Opens the version of a file that the process has loaded, else the latest one. It stays loaded. */
-static void *open_library(const char *const names[2])
-{
-    void *file = NULL;
-    int i;
-    for (i = 0; i < 4 && file == NULL; i++)
-        file = dlopen(names[i % 2], RTLD_NOW | RTLD_LOCAL | (i < 2 ? RTLD_NOLOAD : 0));
-    return file;
-}
+static library_handle missing_lt;
+static const library_kind lt_kind = { { "libcublasLt.so.13", "libcublasLt.so.12" },
+                                      sizeof(lt_library),
+                                      find_lt_functions,
+                                      &missing_lt };
 
-/* What a handle has opened in the current context, by the thread that comes first; NULL where that is `missing`. */
-static void *opened(void **place, void *(*open)(void), void (*close)(void *), void *missing)
+static lt_library *lt_of(gemm_tuned *tuned)
 {
-    void *own = __atomic_load_n(place, __ATOMIC_ACQUIRE), *known = NULL;
-    if (own == NULL) {
-        own = open();
-        if (!__atomic_compare_exchange_n(place, &known, own, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-            if (own != missing)
-                close(own);
-            own = known;
-        }
-    }
-    return own == missing ? NULL : own;
-}
-
-/* Whether the library is not to be called: GEMM_TUNED_LIBRARY=0, or a variable that changes its arithmetic. */
-static int is_library_off(void)
-{
-    static const char *const changing[] = { @LIBRARY_VARIABLES@ };
-    const char *mode = getenv("GEMM_TUNED_LIBRARY");
-    size_t i;
-    for (i = 0; i < sizeof changing / sizeof changing[0]; i++)
-        if (getenv(changing[i]) != NULL)
-            return 1;
-    return mode != NULL && strcmp(mode, "0") == 0;
-}
-
-static void *open_lt(void)
-{
-    static const char *const names[] = { "libcublasLt.so.13", "libcublasLt.so.12" };
-    void *file = open_library(names);
-    lt_library *own = (lt_library *)calloc(1, sizeof *own);
-    if (own == NULL || file == NULL || !find_functions(file, own) || own->create(&own->handle) != 0) {
-        free(own);
-        own = &missing_library;
-    }
-    return own;
-}
-
-static void close_lt(void *lt)
-{
-    lt_library *own = (lt_library *)lt;
-    own->destroy(own->handle);
-    free(own);
-}
-
-static lt_library *library_of(gemm_tuned *tuned)
-{
-    return (lt_library *)opened(&tuned->library, open_lt, close_lt, &missing_library);
+    return (lt_library *)opened(&tuned->lt, &lt_kind);
 }
 

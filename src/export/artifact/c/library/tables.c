@@ -11,6 +11,8 @@
 #define LAYOUT_WEIGHT @LAYOUT_WEIGHT@
 /* A kernel is preferred where it is predicted to be faster by more than this share of its time. */
 #define LIBRARY_MARGIN @LIBRARY_MARGIN@
+/* In microseconds: calls of the library follow each other no faster, since the host needs as long for one. */
+#define LIBRARY_CALL_US @LIBRARY_CALL_US@
 /* Time of a row without a forecast: it is chosen only where it was measured. */
 #define NEVER_US 1e300
 #define MOST_LIBRARY_WORKSPACE (32ull << 20)
