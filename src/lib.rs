@@ -69,3 +69,4 @@ mod cases;
 
 pub use gemm_tune_cpu::cpu;
 pub use gemm_tune_model::model;
+pub use gemm_tune_trees::trees;

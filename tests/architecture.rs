@@ -34,7 +34,7 @@ mod types;
 ///
 /// `tune` comes before `database`, which makes records of its summaries, and `lookup`, which answers
 /// from records; all before `dispatch`, `export`, `runtime`, `inspect` and `report`, which show what was found.
-const ROOMS: [&str; 25] = [
+const ROOMS: [&str; 26] = [
     "files",
     "quote",
     "model",
@@ -48,6 +48,7 @@ const ROOMS: [&str; 25] = [
     "worker",
     "validate",
     "measure",
+    "trees",
     "predict",
     "search",
     "tune",

@@ -93,6 +93,7 @@ fn a_package_has_every_file_that_its_sources_embed() {
         ("gemm-tune-cpu", "src/cpu"),
         ("gemm-tune-model", "src/model"),
         ("gemm-tune-runtime", "crates/runtime"),
+        ("gemm-tune-trees", "src/trees"),
     ] {
         let packaged = packaged(package);
         let missing: Vec<PathBuf> = embedded(Path::new(folder))

@@ -182,8 +182,13 @@ impl KernelDraft {
         let open = open_values(&question.problem, &question.storage);
         self.pattern() == question.problem.pattern()
             && self.bound.serves(&open)
-            && (question.workspace == Question::ANY
-                || self.workspace_bytes(&open).is_some_and(|bytes| bytes <= question.workspace))
+            && self.has_room(question, &open)
+    }
+
+    /// Whether the workspaces of a question that it serves fit into the memory for them.
+    pub(super) fn has_room(&self, question: &Question, open: &[i64; OPEN.len()]) -> bool {
+        question.workspace == Question::ANY
+            || self.workspace_bytes(open).is_some_and(|bytes| bytes <= question.workspace)
     }
 
     /// Bytes of its workspaces for a problem that it serves, each aligned.

@@ -6,7 +6,7 @@ use super::draft::KernelDraft;
 use super::questions::fit_samples;
 use super::selection::{patterns, predictions};
 use crate::lookup::{Lookup, Question};
-use crate::model::Problem;
+use crate::model::{Micros, Problem};
 use crate::predict::{FormulaSample, fitted_to};
 
 /// Rounds in which formulas are balanced, and the share of a loss that is corrected in the first.
@@ -19,10 +19,11 @@ pub(super) fn fit(drafts: &mut [KernelDraft], lookup: &Lookup, sms: u32) {
         let questions: Vec<Question> = fit_samples(&pattern).collect();
         let is_own = |draft: &&mut KernelDraft| draft.pattern() == pattern.pattern();
         let mut own: Vec<&mut KernelDraft> = drafts.iter_mut().filter(is_own).collect();
-        let times = own.par_iter().map(|draft| {
-            let times = predictions(draft, questions.iter().copied(), lookup).into_iter();
-            times.filter_map(|(at, time)| Some((at, time?.0))).collect()
-        });
+        let shared: Vec<&KernelDraft> = own.iter().map(|draft| &**draft).collect();
+        let known = |times: Vec<(usize, Option<Micros>)>| {
+            times.into_iter().filter_map(|(at, time)| Some((at, time?.0))).collect()
+        };
+        let times = predictions(&shared, &questions, lookup).into_iter().map(known);
         let times: Vec<Vec<(usize, f64)>> = times.collect();
         fit_each(&mut own, &questions, &times, sms);
         balance(&mut own, &questions, &times, sms);

@@ -21,6 +21,7 @@ mod python;
 mod questions;
 mod rust;
 mod selection;
+mod served;
 mod source;
 mod space;
 mod t4;

@@ -4,7 +4,7 @@
 use super::coverage::Priority;
 use crate::lookup::Question;
 use crate::model::{Problem, Shape, Storage};
-use crate::predict::{DrawLimits, draw};
+use crate::predict::{DrawLimits, MOST_NARROW, draw};
 
 /// Extents of the problems for which lookup selects kernels for any shape: one or a few rows, less
 /// than a tile, a few tiles, many.
@@ -14,14 +14,11 @@ const PROBES: [u64; 5] = [1, 96, 1000, 2000, 5000];
 const SHORT_SIDES: [u64; 5] = [16, 8, 4, 2, 1];
 const LONG_EXTENTS: [u64; 4] = [12_000, 4000, 1000, 96];
 
-/// Drawn problems that kernels are selected for besides the lattice: as users have them, more of up to [`FEW`] rows or
-/// columns, and rounded ones.
+/// Drawn problems that kernels are selected for besides the lattice: as users have them, more of up to [`MOST_NARROW`]
+/// rows or columns, for which many kernels are needed, and rounded ones.
 const DRAWN: usize = 1500;
 const NARROW: usize = 1200;
 const ROUNDED: usize = 250;
-
-/// Rows or columns of a narrow problem, at most: kernels for these have them in their code, so that many are needed.
-const FEW: u64 = 16;
 
 /// Every class of operands, of which users meet few, is to have a kernel that is nearly as good as the best: up to this
 /// predicted time over the best, on the lattice and for rounded problems.
@@ -49,7 +46,7 @@ pub(super) fn asked(pattern: &Problem) -> Vec<(Question, Priority)> {
 
 /// Problems as users have them, always the same, with packed operands.
 fn drawn_questions(pattern: &Problem) -> impl Iterator<Item = Question> + use<> {
-    let is_narrow = |problem: &Problem| problem.shape.m.min(problem.shape.n) <= FEW;
+    let is_narrow = |problem: &Problem| problem.shape.m.min(problem.shape.n) <= MOST_NARROW;
     let narrow = drawn_problems(pattern, usize::MAX, 2).filter(is_narrow).take(NARROW);
     drawn_problems(pattern, DRAWN, 1).chain(narrow).map(Question::packed)
 }

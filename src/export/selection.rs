@@ -10,16 +10,21 @@ use super::draft::{ExportSource, KernelDraft};
 use super::formulas;
 use super::left_out::LeftOut;
 use super::questions::{asked, probes};
+use super::served::served;
 use crate::database::Record;
 use crate::dispatch::{Dispatch, DispatchNode};
 use crate::lookup::{Answer, AnswerSource, Lookup, Question};
 use crate::model::{Configuration, Device, Micros, Problem, Shape};
 use crate::predict::{ServedCases, time_formula};
 use crate::space::{Extents, WorkspaceSizes};
+use crate::trees::Precision;
 
 /// A kernel is added if it lowers the weighted sum of the losses by this, as logarithms: for instance those of
 /// six drawn problems by a tenth each.
 const LEAST_GAIN: f64 = 0.6;
+
+/// A coarse prediction that is so many times the least one is good enough: such a kernel is not chosen.
+const FAR: f64 = 1.6;
 
 /// Questions that are answered on all cores before the progress is told.
 const AT_ONCE: usize = 256;
@@ -151,23 +156,54 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// The questions that a kernel serves, by their places, each with its predicted time if there is one.
+/// The questions that each kernel serves, by their places, with the kernel's predicted time if there is one. It is a coarse
+/// prediction where that is far above the least of these kernels.
 pub(super) fn predictions(
-    draft: &KernelDraft,
-    questions: impl Iterator<Item = Question>,
+    drafts: &[&KernelDraft],
+    questions: &[Question],
     lookup: &Lookup,
-) -> Vec<(usize, Option<Micros>)> {
-    let serves = |(_, question): &(usize, Question)| draft.serves(question);
-    let (places, served): (Vec<usize>, Vec<Question>) =
-        questions.enumerate().filter(serves).unzip();
-    let times = lookup.forecasts((&draft.family, &draft.configuration), &served);
-    places.into_iter().zip(times).collect()
+) -> Vec<Vec<(usize, Option<Micros>)>> {
+    let times = |draft: &KernelDraft, places: &[usize], precision: Precision| {
+        let questions: Vec<Question> = places.iter().map(|at| questions[*at]).collect();
+        lookup.forecasts((&draft.family, &draft.configuration), &questions, precision)
+    };
+    let coarse = |(draft, places): (&&KernelDraft, Vec<usize>)| -> Vec<(usize, Option<Micros>)> {
+        let times = times(draft, &places, Precision::Coarse);
+        places.into_iter().zip(times).collect()
+    };
+    let mut all: Vec<Vec<(usize, Option<Micros>)>> =
+        drafts.par_iter().zip(served(drafts, questions)).map(coarse).collect();
+    let mut least = vec![f64::INFINITY; questions.len()];
+    for (at, time) in all.iter().flatten() {
+        least[*at] = time.map_or(f64::INFINITY, |time| time.0).min(least[*at]);
+    }
+    all.par_iter_mut().zip(drafts).for_each(|(all, draft)| {
+        let is_near = |(at, time): &(usize, Option<Micros>)| {
+            time.is_some_and(|time| time.0 < FAR * least[*at])
+        };
+        let mut near: Vec<&mut (usize, Option<Micros>)> =
+            all.iter_mut().filter(|one| is_near(one)).collect();
+        let places: Vec<usize> = near.iter().map(|(at, _)| *at).collect();
+        let full = times(draft, &places, Precision::Full);
+        near.iter_mut().zip(full).for_each(|(one, time)| one.1 = time);
+    });
+    all
 }
 
-/// The questions that a kernel serves, by their places, each with its loss.
-fn losses(asked: &[Asked<'_>], draft: &KernelDraft, lookup: &Lookup, sms: u32) -> ServedCases {
-    let times = predictions(draft, asked.iter().map(|asked| asked.question), lookup).into_iter();
-    times.filter_map(|(at, time)| Some((at, asked[at].loss(draft, time, sms)?))).collect()
+/// The questions that each kernel serves, by their places, with the kernel's loss.
+fn losses(
+    drafts: &[&KernelDraft],
+    asked: &[Asked<'_>],
+    lookup: &Lookup,
+    sms: u32,
+) -> Vec<ServedCases> {
+    let questions: Vec<Question> = asked.iter().map(|asked| asked.question).collect();
+    let times = predictions(drafts, &questions, lookup);
+    let of_draft = |(draft, times): (&&KernelDraft, Vec<(usize, Option<Micros>)>)| {
+        let loss = |(at, time): (usize, _)| Some((at, asked[at].loss(draft, time, sms)?));
+        times.into_iter().filter_map(loss).collect()
+    };
+    drafts.iter().zip(times).map(of_draft).collect()
 }
 
 /// Selects the kernels of a pattern: of lookup's answers to questions, those that lower the weighted loss of all most.
@@ -184,15 +220,12 @@ fn of_pattern(
         chosen.iter().map(|draft| Arc::clone(&draft.source)).collect();
     let is_new = |draft: &KernelDraft| known.insert(Arc::clone(&draft.source));
     let drafts: Vec<KernelDraft> = drafts.into_iter().flatten().filter(is_new).collect();
-    let of_chosen: Vec<ServedCases> =
-        chosen.par_iter().map(|draft| losses(asked, draft, lookup, sms)).collect();
     let mut least = vec![f64::INFINITY; asked.len()];
-    for (at, loss) in of_chosen.into_iter().flatten() {
+    for (at, loss) in losses(chosen, asked, lookup, sms).into_iter().flatten() {
         least[at] = least[at].min(loss);
     }
-    let candidates: Vec<ServedCases> =
-        drafts.par_iter().map(|draft| losses(asked, draft, lookup, sms)).collect();
-    let added = added(least, priorities, &candidates, LEAST_GAIN);
+    let all: Vec<&KernelDraft> = drafts.iter().collect();
+    let added = added(least, priorities, &losses(&all, asked, lookup, sms), LEAST_GAIN);
     added.into_iter().map(|candidate| drafts[candidate].clone()).collect()
 }
 

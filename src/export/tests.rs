@@ -77,6 +77,36 @@ fn a_non_deterministic_kernel_is_exported_for_its_own_problem_only_with_a_remark
 }
 
 #[test]
+fn kernels_serve_together_what_each_serves_alone() {
+    let shipped = Database::load_existing(Path::new("results/nvidia-h200.toml")).unwrap();
+    let families: Vec<Family> = Families::built_in().unwrap().iter().cloned().collect();
+    let (templates, device) = (Templates::built_in().unwrap(), Device::h200());
+    let source = ExportSource {
+        families: &families,
+        templates: &templates,
+        changed_templates: true,
+        device: &device,
+        others: &[],
+    };
+    let drafts: Vec<KernelDraft> = shipped
+        .records()
+        .iter()
+        .step_by(9)
+        .filter_map(|record| KernelDraft::of_record(record, source).ok())
+        .collect();
+    let drafts: Vec<&KernelDraft> = drafts.iter().collect();
+    let questions: Vec<Question> =
+        drafts.iter().flat_map(|draft| classes(&draft.problem)).collect();
+    let all = served::served(&drafts, &questions);
+    assert!(all.iter().any(|places| !places.is_empty()));
+    for (draft, places) in drafts.iter().zip(all) {
+        let serves = |at: &usize| draft.serves(&questions[*at]);
+        let alone: Vec<usize> = (0..questions.len()).filter(serves).collect();
+        assert_eq!(places, alone, "{}", draft.name());
+    }
+}
+
+#[test]
 fn names_are_unique_at_every_clash_and_files_by_content() {
     let shipped = Database::load_existing(Path::new("results/nvidia-h200.toml")).unwrap();
     let families: Vec<Family> = Families::built_in().unwrap().iter().cloned().collect();

@@ -120,6 +120,12 @@ impl CandidateIndex {
         }
     }
 
+    /// The kernels of all candidates, each once.
+    pub(super) fn kernels(&self) -> impl Iterator<Item = KernelRef> {
+        let winners = self.winners.iter().map(|place| KernelRef::Winner(*place));
+        (0..self.defaults).map(KernelRef::Default).chain(winners)
+    }
+
     /// The defaults, without factors.
     pub(super) fn defaults(
         &self,

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use super::answer::Question;
 use super::candidates::CandidateIndex;
-use super::kernels::{Demand, KnownKernel, RecordedKernel};
+use super::kernels::{Demand, KnownKernel, LearnedKernels, RecordedKernel};
 use super::learned::Choices;
 use super::neighbours::NeighbourIndex;
 use crate::database::{Record, preference};
@@ -68,7 +68,7 @@ pub(super) struct Group {
     /// Candidates without a learned model.
     pub(super) candidates: CandidateIndex,
     /// Kernels of learned models, prepared on demand.
-    pub(super) learned: OnceLock<Vec<KnownKernel>>,
+    pub(super) learned: OnceLock<LearnedKernels>,
     /// Choices by learned models.
     pub(super) choices: Choices,
     /// Families that have a record in any layout, and the number of records.

@@ -10,7 +10,7 @@ use crate::predict::{
     CAUTION, CostModel, FamilyPredictor, KernelFeatures, LandmarkErrors, ProblemPosition,
     launch_time,
 };
-use crate::space::{Extents, Family, Legality, WorkspaceSizes};
+use crate::space::{Extents, Family, Legality, SharedConditions, WorkspaceSizes};
 
 /// Kernel prepared for a device.
 #[derive(Debug, Clone)]
@@ -24,6 +24,20 @@ pub(super) struct KnownKernel {
     pub(super) features: Option<KernelFeatures>,
     /// Sizes of its workspaces, found when memory for them is limited.
     pub(super) workspaces: OnceLock<WorkspaceSizes>,
+}
+
+/// The kernels of learned models for a group, and their conditions.
+#[derive(Debug)]
+pub(super) struct LearnedKernels {
+    pub(super) kernels: Vec<KnownKernel>,
+    pub(super) conditions: SharedConditions,
+}
+
+impl From<Vec<KnownKernel>> for LearnedKernels {
+    fn from(kernels: Vec<KnownKernel>) -> Self {
+        let conditions = SharedConditions::of(kernels.iter().map(|kernel| &kernel.legality));
+        Self { kernels, conditions }
+    }
 }
 
 /// What an answer has to be legal for: the extents of a problem, and the memory for workspaces.
@@ -104,13 +118,22 @@ impl KnownKernel {
 
     /// Whether it serves a demand; `family` is its own.
     pub(super) fn meets(&self, demand: &Demand, family: &Family, device: &Device) -> bool {
+        self.legality.permits(family, &demand.extents) && self.has_room(demand, family, device)
+    }
+
+    /// The same where [`SharedConditions`] found that the formulas of its legality hold.
+    pub(super) fn meets_rest(&self, demand: &Demand, family: &Family, device: &Device) -> bool {
+        self.legality.permits_rest(family, &demand.extents) && self.has_room(demand, family, device)
+    }
+
+    /// Whether its workspaces fit into the memory for them.
+    fn has_room(&self, demand: &Demand, family: &Family, device: &Device) -> bool {
+        if demand.workspace == Question::ANY {
+            return true;
+        }
         let sizes = || WorkspaceSizes::of(family, &self.configuration, &demand.problem, device);
-        let fits = || {
-            let bytes = self.workspaces.get_or_init(sizes).bytes(&demand.extents);
-            bytes.is_some_and(|bytes| bytes <= demand.workspace)
-        };
-        self.legality.permits(family, &demand.extents)
-            && (demand.workspace == Question::ANY || fits())
+        let bytes = self.workspaces.get_or_init(sizes).bytes(&demand.extents);
+        bytes.is_some_and(|bytes| bytes <= demand.workspace)
     }
 
     /// Prepares it for a learned model, which has no measured occupancy.

@@ -7,9 +7,10 @@ use std::sync::RwLock;
 use super::answer::{Answer, AnswerSource, Question, Why};
 use super::candidates::{KernelRef, LookupCandidate};
 use super::index::{Group, Lookup, some_problem};
-use super::kernels::{Demand, KnownKernel};
+use super::kernels::{Demand, KnownKernel, LearnedKernels};
 use crate::model::{Configuration, Micros, Problem};
 use crate::predict::{CostModel, FamilyModel, KernelFeatures, ProblemFeatures};
+use crate::trees::Precision;
 
 /// Nearest records whose winners are candidates.
 const NEAREST: usize = 64;
@@ -100,7 +101,7 @@ impl Lookup {
 
     /// The predicted time of a kernel: see [`Self::forecasts`].
     pub fn forecast(&self, kernel: (&str, &Configuration), question: &Question) -> Option<Micros> {
-        self.forecasts(kernel, std::slice::from_ref(question)).pop().flatten()
+        self.forecasts(kernel, std::slice::from_ref(question), Precision::Full).pop().flatten()
     }
 
     /// The predicted times of a kernel for questions, whether or not it serves them: by the learned model of its family,
@@ -110,6 +111,7 @@ impl Lookup {
         &self,
         (family, configuration): (&str, &Configuration),
         questions: &[Question],
+        precision: Precision,
     ) -> Vec<Option<Micros>> {
         let Some(place) = self.families.iter().position(|(own, _)| own.name == family) else {
             return vec![None; questions.len()];
@@ -120,8 +122,7 @@ impl Lookup {
             let problem = &questions[0].problem;
             let own = &self.families[place].0;
             let Some(predictor) = self.predictor.family(own, problem, &self.device) else {
-                let by_landmarks = |question| self.by_nearest((place, configuration), question);
-                times.extend(questions.iter().map(by_landmarks));
+                times.extend(self.by_nearest((place, configuration), questions));
                 continue;
             };
             let cost = CostModel::of((own, configuration), problem, (&self.device, None));
@@ -135,7 +136,7 @@ impl Lookup {
                 ProblemFeatures::of(problem, storage)
             };
             let features: Vec<ProblemFeatures> = groups.iter().map(features).collect();
-            let own = predictor.model.times_for(&kernel, &features, &self.device);
+            let own = predictor.model.times_for(&kernel, &features, (&self.device, precision));
             for (time, group) in own.into_iter().zip(groups) {
                 let time = self.possible(&group[0].problem, time.0);
                 times.extend(std::iter::repeat_n(Some(time), group.len()));
@@ -144,22 +145,32 @@ impl Lookup {
         times
     }
 
-    /// The predicted time of a kernel, given by the place of its family, by the landmarks of the records near a question.
+    /// The predicted times of a kernel, given by the place of its family, by the landmarks of the records near each of the
+    /// questions, which are of one GEMM type and layout.
     fn by_nearest(
         &self,
         (family, configuration): (usize, &Configuration),
-        question: &Question,
-    ) -> Option<Micros> {
-        let problem = &question.problem;
-        let group = self.group_of(problem);
-        let near = group.own.around(question);
-        let candidates = group.candidates.around(question, &self.known, &near)?;
-        let timed = self.by_landmarks(group, problem, &candidates);
-        let is_it = |(_, candidate): &&(f64, LookupCandidate)| {
-            let kernel = self.kernel(group, candidate.kernel_ref);
+        questions: &[Question],
+    ) -> Vec<Option<Micros>> {
+        let Some(first) = questions.first() else { return Vec::new() };
+        let group = self.group_of(&first.problem);
+        let is_it = |kernel_ref: &KernelRef| {
+            let kernel = self.kernel(group, *kernel_ref);
             kernel.family == family && kernel.configuration == *configuration
         };
-        timed.iter().find(is_it).map(|(time, _)| self.possible(problem, *time))
+        let same: Vec<KernelRef> = group.candidates.kernels().filter(is_it).collect();
+        let time = |question: &Question| {
+            if same.is_empty() {
+                return None;
+            }
+            let near = group.own.around(question);
+            let candidates = group.candidates.around(question, &self.known, &near)?;
+            let own = candidates.iter().find(|candidate| same.contains(&candidate.kernel_ref))?;
+            let problem = &question.problem;
+            let time = self.by_landmarks(group, problem, std::slice::from_ref(own)).pop()?.0;
+            Some(self.possible(problem, time))
+        };
+        questions.iter().map(time).collect()
     }
 
     /// The learned models of all families, in order.
@@ -168,30 +179,32 @@ impl Lookup {
     }
 
     /// The kernel sets of all learned models for a group, without those that are defaults or never legal.
-    pub(super) fn learned<'a>(&self, group: &'a Group) -> &'a [KnownKernel] {
-        group.learned.get_or_init(|| {
-            let mut learned = Vec::new();
-            let Some(pattern) = group.pattern.map(some_problem) else { return learned };
-            for (place, (family, _)) in self.families.iter().enumerate() {
-                let predictor = self.predictor.family(family, &pattern, &self.device);
-                let Some(predictor) = predictor else { continue };
-                for configuration in predictor.model.kernels(family) {
-                    let is_own = |default: &KnownKernel| {
-                        default.family == place && default.configuration == configuration
-                    };
-                    if group.defaults.iter().any(is_own) {
-                        continue;
-                    }
-                    let own = (place, family);
-                    let made = KnownKernel::of_set(own, configuration, &pattern, &self.device);
-                    learned.extend(made.map(|mut kernel| {
-                        kernel.prepare(&predictor, &self.device);
-                        kernel
-                    }));
+    pub(super) fn learned<'a>(&self, group: &'a Group) -> &'a LearnedKernels {
+        group.learned.get_or_init(|| LearnedKernels::from(self.prepare_learned(group)))
+    }
+
+    fn prepare_learned(&self, group: &Group) -> Vec<KnownKernel> {
+        let mut learned = Vec::new();
+        let Some(pattern) = group.pattern.map(some_problem) else { return learned };
+        for (place, (family, _)) in self.families.iter().enumerate() {
+            let predictor = self.predictor.family(family, &pattern, &self.device);
+            let Some(predictor) = predictor else { continue };
+            for configuration in predictor.model.kernels(family) {
+                let is_own = |default: &KnownKernel| {
+                    default.family == place && default.configuration == configuration
+                };
+                if group.defaults.iter().any(is_own) {
+                    continue;
                 }
+                let own = (place, family);
+                let made = KnownKernel::of_set(own, configuration, &pattern, &self.device);
+                learned.extend(made.map(|mut kernel| {
+                    kernel.prepare(&predictor, &self.device);
+                    kernel
+                }));
             }
-            learned
-        })
+        }
+        learned
     }
 
     /// The legal kernel with the lowest predicted time; `None` where landmarks predict a lower one of a family
@@ -207,7 +220,7 @@ impl Lookup {
         let mut all = group.candidates.defaults(&self.known, near);
         let winners = group.candidates.of_records(&self.known, records, near);
         all.extend(winners.filter(|one| !matches!(one.kernel_ref, KernelRef::Default(_))));
-        let learned = (0..self.learned(group).len()).map(KernelRef::Learned);
+        let learned = (0..self.learned(group).kernels.len()).map(KernelRef::Learned);
         all.extend(learned.map(|kernel_ref| LookupCandidate {
             kernel_ref,
             record: None,
@@ -227,8 +240,16 @@ impl Lookup {
         demand: &Demand,
     ) -> Option<Choice> {
         let features = ProblemFeatures::of(&question.problem, &question.storage);
-        let is_legal = |kernel: &KnownKernel| {
-            kernel.cost.fits(&question.problem) && self.permits(kernel, demand)
+        let formulas_hold = self.learned(group).conditions.hold(&demand.extents);
+        let is_legal = |kernel_ref: KernelRef, kernel: &KnownKernel| {
+            kernel.cost.fits(&question.problem)
+                && match kernel_ref {
+                    KernelRef::Learned(at) => {
+                        let family = &self.families[kernel.family].0;
+                        formulas_hold[at] && kernel.meets_rest(demand, family, &self.device)
+                    }
+                    _ => self.permits(kernel, demand),
+                }
         };
         let (mut least, mut compared) = (None, 0);
         for (family, model) in self.models(&question.problem).enumerate() {
@@ -237,7 +258,7 @@ impl Lookup {
             let known = |one: &LookupCandidate| {
                 let kernel = self.kernel(group, one.kernel_ref);
                 let features = kernel.features.as_ref().filter(|_| kernel.family == family)?;
-                is_legal(kernel).then_some(features)
+                is_legal(one.kernel_ref, kernel).then_some(features)
             };
             let (own, kernels): (Vec<&LookupCandidate>, Vec<&KernelFeatures>) =
                 candidates.iter().filter_map(|one| Some((one, known(one)?))).unzip();

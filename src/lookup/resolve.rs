@@ -203,7 +203,7 @@ impl Lookup {
         match kernel_ref {
             KernelRef::Default(at) => &group.defaults[at],
             KernelRef::Winner(place) => &self.known[place].kernel,
-            KernelRef::Learned(at) => &self.learned(group)[at],
+            KernelRef::Learned(at) => &self.learned(group).kernels[at],
         }
     }
 

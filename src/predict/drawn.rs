@@ -8,8 +8,8 @@ use crate::model::{Epilogue, GemmType, Layout, Problem, ProblemPattern, Shape};
 const MOST_EXTENT: f64 = 16384.0;
 const MOST_BATCH: f64 = 256.0;
 
-/// Rows or columns of a narrow problem, at most.
-const NARROW: f64 = 16.0;
+/// Rows or columns of a narrow problem, at most. Kernels for such problems have them in their code.
+pub const MOST_NARROW: u64 = 16;
 
 /// Extents are multiples of one of these, where they are large enough: alignment decides which kernels are legal.
 const MULTIPLES: [u64; 4] = [1, 4, 32, 64];
@@ -60,7 +60,7 @@ fn extents(random: &mut Rng) -> [u64; 3] {
         if extent < multiple { extent } else { extent / multiple * multiple }
     });
     if kind == 1 {
-        extents[random.usize(..2)] = log_uniform(random, 1.0, NARROW);
+        extents[random.usize(..2)] = log_uniform(random, 1.0, MOST_NARROW as f64);
     }
     extents
 }

@@ -1,11 +1,11 @@
 //! Predictions of one family's kernels for GEMM types that multiply alike, by its learned model.
 
 use super::analytic::CostModel;
-use super::boosted_trees::{COLUMNS, Precision};
 use super::features::{FeatureReader, KernelFeatures, ProblemFeatures, SpaceColumns};
 use super::learned_model::{FamilyModel, LearnedModel};
 use crate::model::{Configuration, Device, Micros, Problem, Value};
 use crate::space::Family;
+use crate::trees::{COLUMNS, Precision};
 
 /// Learned model of a family, together with its parameters and the device.
 #[derive(Debug)]

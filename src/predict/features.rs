@@ -4,11 +4,11 @@
 use indexmap::IndexMap;
 
 use super::analytic::{CostModel, OwnCost};
-use super::boosted_trees::{COLUMNS, FeatureRow};
 use super::streaming::StreamingCost;
 use super::tensor_cores::TensorCoreCost;
 use crate::model::{Compute, Configuration, Device, Problem, Storage, Value};
 use crate::space::{Family, FormerParameter};
+use crate::trees::{COLUMNS, FeatureRow};
 
 /// Columns of a problem and of its cost, and the number of columns before those of parameters: these and the
 /// modelled time. Parameters beyond the last column are not read.

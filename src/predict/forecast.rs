@@ -7,13 +7,13 @@ use fastrand::Rng;
 use rayon::prelude::*;
 
 use super::analytic::CostModel;
-use super::boosted_trees::Precision;
 use super::device_limits::least_time;
 use super::family_predictor::FamilyPredictor;
 use super::features::ProblemFeatures;
 use super::transfer::Correction;
 use crate::model::{CachePolicy, Configuration, Device, Micros, Problem, Storage};
 use crate::space::{Family, LegalSpace};
+use crate::trees::Precision;
 
 /// Most configurations in a forecast, at random where there are more: by the model of tiles and waves, and by models
 /// that predict times, which rank them better. With 60,000 of 186,475 for 4096x128x4096, 4 of 7 searches ended 2.3 to 2.8 % slower.

@@ -9,13 +9,13 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value as Json;
 use thiserror::Error;
 
-use super::boosted_trees::{BoostedTrees, COLUMNS, LANES, Precision};
 use super::features::{FeatureReader, KernelFeatures, ProblemFeatures};
 use super::library_model::{LibraryChoice, LibraryModel};
 use crate::files::SHIPPED_GPUS;
 use crate::model::{Configuration, Device, GemmType, Micros, Problem, Value};
 use crate::render::Templates;
 use crate::space::Family;
+use crate::trees::{BoostedTrees, COLUMNS, LANES, Precision};
 
 /// Raised whenever columns or their meaning change.
 pub(super) const VERSION: u32 = 4;
@@ -300,9 +300,9 @@ impl FamilyModel {
         &self,
         kernel: &KernelFeatures,
         problems: &[ProblemFeatures],
-        device: &Device,
+        (device, precision): (&Device, Precision),
     ) -> Vec<Micros> {
-        self.predict(problems.iter().map(|problem| (kernel, problem)), device, Precision::Full)
+        self.predict(problems.iter().map(|problem| (kernel, problem)), device, precision)
     }
 
     fn predict<'a>(

@@ -1,7 +1,6 @@
 //! Predictions: the time of a kernel before it is measured. Search, tune, lookup and sessions ask [`Predictor`].
 
 mod analytic;
-mod boosted_trees;
 mod calibration;
 mod cpu_time;
 mod device_limits;
@@ -29,7 +28,7 @@ pub use analytic::CostModel;
 pub use calibration::error_percent;
 pub use cpu_time::{ExecutedLaunch, LaunchLoad, executed_time, modelled_time};
 pub use device_limits::{least_time, least_traffic, memory_bandwidth, peak_rate};
-pub use drawn::{DrawLimits, draw};
+pub use drawn::{DrawLimits, MOST_NARROW, draw};
 pub use family_predictor::FamilyPredictor;
 pub use features::{KernelFeatures, ProblemFeatures};
 pub use forecast::Forecast;

@@ -10,7 +10,12 @@ use crate::space::{Family, Tiling};
 
 /// Share of a time for starting its launches: half of it at most.
 pub fn launch_time(cost: &CostModel, time: Micros) -> Micros {
-    Micros(cost.launching().0.min(time.0 / 2.0))
+    constant_part(cost.launching().0, time)
+}
+
+/// The part of a time that does not depend on the extents: so many microseconds, half of it at most.
+fn constant_part(us: f64, time: Micros) -> Micros {
+    Micros(us.min(time.0 / 2.0))
 }
 
 /// Fits a measured time of a configuration for `problem`; `occupancy` is the share of an SM's threads that are
@@ -24,7 +29,7 @@ pub fn time_formula(
     let cost = CostModel::of((family, configuration), problem, (device, occupancy));
     let Counted { tiling, parts, once_clocks } = Counted::of(&cost, problem);
     let once_us = once_clocks / f64::from(device.max_sm_clock_mhz.max(1));
-    let launch_us = (cost.launching().0 + once_us).min(time.0 / 2.0);
+    let launch_us = constant_part(cost.launching().0 + once_us, time).0;
     let unscaled = TimeFormula {
         tile_m: tiling.tile_m,
         tile_n: tiling.tile_n,

@@ -6,13 +6,13 @@ use indexmap::IndexMap;
 use rayon::prelude::*;
 use serde::de::IgnoredAny;
 
-use super::boosted_trees::{BoostedTrees, FeatureRow, Precision, TrainingRows};
 use super::features::{FeatureReader, ProblemFeatures};
 use super::learned_model::{FamilyModel, LearnedModel, VERSION};
 use super::{calibration, kernel_set};
 use crate::model::{Configuration, Device, GemmType, Micros, Problem, Storage, Value};
 use crate::render::Templates;
 use crate::space::Family;
+use crate::trees::{BoostedTrees, FeatureRow, Precision, TrainingRows};
 
 /// Times over a problem's best above which kernels are left out: their reasons do not matter for good ones.
 const HOPELESS: f64 = 3.0;

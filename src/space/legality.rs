@@ -1,6 +1,8 @@
 //! Legality of one configuration for other problems: what does not depend on their extents is decided
 //! once, the rest is a few formulas for each problem.
 
+use indexmap::IndexSet;
+
 use super::family::{Excludes, Family};
 use super::formula::{Formula, OPEN, Solver, open_values};
 use crate::model::{Configuration, Device, Problem, Storage};
@@ -98,7 +100,40 @@ impl Legality {
     /// that cannot be evaluated counts as broken.
     pub fn permits(&self, family: &Family, extents: &Extents) -> bool {
         self.conditions.iter().all(|condition| condition.holds(&extents.values))
-            && self.unfolded.as_ref().is_none_or(|unfolded| unfolded.permits(family, extents))
+            && self.permits_rest(family, extents)
+    }
+
+    /// The same where [`SharedConditions`] found that the formulas hold.
+    pub fn permits_rest(&self, family: &Family, extents: &Extents) -> bool {
+        self.unfolded.as_ref().is_none_or(|unfolded| unfolded.permits(family, extents))
+    }
+}
+
+/// The formulas of many configurations, which have most of them in common: each is evaluated once for a problem.
+#[derive(Debug, Default)]
+pub struct SharedConditions {
+    distinct: Vec<Formula>,
+    /// For each configuration the places of its formulas.
+    places: Vec<Vec<usize>>,
+}
+
+impl SharedConditions {
+    /// Those of configurations, in order.
+    pub fn of<'a>(all: impl IntoIterator<Item = &'a Legality>) -> Self {
+        let mut distinct: IndexSet<&Formula> = IndexSet::new();
+        let mut place = |condition: &'a Formula| distinct.insert_full(condition).0;
+        let places = all.into_iter().map(|one| one.conditions.iter().map(&mut place).collect());
+        let places = places.collect();
+        Self { distinct: distinct.into_iter().cloned().collect(), places }
+    }
+
+    /// For each configuration, in order, whether its formulas hold for these extents.
+    pub fn hold(&self, extents: &Extents) -> Vec<bool> {
+        let mut known: Vec<Option<bool>> = vec![None; self.distinct.len()];
+        let mut holds = |at: &usize| {
+            *known[*at].get_or_insert_with(|| self.distinct[*at].holds(&extents.values))
+        };
+        self.places.iter().map(|places| places.iter().all(&mut holds)).collect()
     }
 }
 
@@ -160,6 +195,9 @@ mod tests {
                     let full = family.forbidden(&configuration, &other, device).unwrap();
                     let quick = legality.permits(family, &extents);
                     prop_assert_eq!(quick, full.is_none(), "{} {} for {}", family.name, configuration, other);
+                    let shared = SharedConditions::of([&legality, &legality]).hold(&extents);
+                    let rest = legality.permits_rest(family, &extents);
+                    prop_assert!(shared.into_iter().all(|holds| (holds && rest) == quick));
                     let legality = Legality::of_searched(family, &configuration, tuned, device).unwrap();
                     let full = family.violated(&configuration, &other, device).unwrap();
                     let quick = legality.permits(family, &extents);

@@ -34,7 +34,7 @@ pub use family::{Family, FormerParameter};
 pub use formula::Formula;
 pub use ladder::Rung;
 pub use legal::{LegalSpace, PrunedCount};
-pub use legality::{Extents, Legality};
+pub use legality::{Extents, Legality, SharedConditions};
 pub use load::{Families, LoadError, ladder};
 pub use recorded::OutdatedConfiguration;
 pub use scope::Scope;

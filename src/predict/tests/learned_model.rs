@@ -8,10 +8,11 @@ use crate::model::{
 };
 use crate::predict::{
     KernelFeatures, LearnedModel, PredictionSource, Predictor, ProblemFeatures, ProblemTimes,
-    TrainingTimes, boosted_trees::Precision, cost,
+    TrainingTimes, cost,
 };
 use crate::render::Templates;
 use crate::space::{Families, Family, LegalSpace};
+use crate::trees::Precision;
 
 fn family() -> Family {
     Families::built_in().unwrap().get("pipelined").unwrap().clone()

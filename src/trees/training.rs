@@ -1,12 +1,9 @@
-//! Gradient boosting (Friedman 2001): small regression trees, each fitted to the residuals of those before it.
-//! Columns are numbers here; their meaning stands in `features`.
-//!
-//! Columns are cut at quantiles of their values, at most [`BINS`], so that splits are found from sums over bins
-//! (Ke and others 2017, LightGBM). All leaves of a tree have one depth, so that a walk has no unpredictable
-//! branch. Deterministic: nothing is random, and sums are taken in one order.
+//! Training: trees that are each fitted to the residuals of those before it. Columns are cut at
+//! quantiles of their values, at most [`BINS`], so that splits are found from sums over bins (Ke and others 2017, LightGBM).
 
 use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
+
+use super::{BoostedTrees, COLUMNS, DEPTH, FeatureRow, LEAVES, Precision, Tree};
 
 /// Trees, and the share of a leaf's residual that it takes up. Of 1,095 problems, each held out, the kernel with the lowest
 /// predicted time takes 1.054, 1.043, 1.037 and 1.037 times the best with 150, 400, 800 and 1,500 trees.
@@ -18,70 +15,26 @@ const LEARNING_RATE: f64 = 0.12;
 /// problems.
 const ADDED_TREES: usize = 100;
 
-/// The first trees, which alone make coarse predictions. Of 200 drawn problems, the least of the 24 kernels with the lowest
-/// coarse predictions is 0.05 % above the least of all in the mean, 3.5 % at most; with 25 trees 0.2 and 10 %.
-const COARSE_TREES: usize = 50;
-
-/// Splits on a path, and leaves of a tree: one more than its splits, so that a mask keeps indices of both in
-/// range.
-const DEPTH: usize = 4;
-const LEAVES: usize = 1 << DEPTH;
-const WITHIN: usize = LEAVES - 1;
-
 /// Bins of a column.
 const BINS: usize = 64;
 
 /// The least weight of a leaf; a row's weight is 1 in the mean.
 const LEAST_WEIGHT: f64 = 15.0;
 
-/// Columns of a row, a power of two; unused ones are 0.
-pub(super) const COLUMNS: usize = 64;
-
-/// Features of one case.
-pub(super) type FeatureRow = [f32; COLUMNS];
-
-/// Rows that are predicted together, stored by column so that one comparison serves all.
-pub(super) const LANES: usize = 8;
-pub(super) type FeatureLanes = [[f32; LANES]; COLUMNS];
-
-/// Regression tree. Rows at split `i` go to split `2i + 1` where their value is at most the cut, else to `2i + 2`;
-/// leaves follow the last splits in the same order. The last entry of the first two lists is unused.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Tree {
-    columns: [u8; LEAVES],
-    cuts: [f32; LEAVES],
-    leaves: [f32; LEAVES],
-}
-
-/// Trees whose sum is the prediction.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct BoostedTrees {
-    base: f32,
-    trees: Vec<Tree>,
-}
-
-/// How many of the trees a prediction takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Precision {
-    /// The first ones, in a tenth of the time: to choose what is worth a full prediction.
-    Coarse,
-    /// All.
-    Full,
-}
-
 /// Training data: rows, targets and weights.
 #[derive(Debug, Clone, Default)]
-pub(super) struct TrainingRows {
-    pub(super) values: Vec<FeatureRow>,
-    pub(super) targets: Vec<f64>,
-    pub(super) weights: Vec<f64>,
+pub struct TrainingRows {
+    /// The rows.
+    pub values: Vec<FeatureRow>,
+    /// What is to be predicted for each.
+    pub targets: Vec<f64>,
+    /// How much each counts.
+    pub weights: Vec<f64>,
 }
 
 impl TrainingRows {
     /// Concatenates rows; weights become 1 in the mean.
-    pub(super) fn joined<'r>(all: impl Iterator<Item = &'r Self>) -> Self {
+    pub fn joined<'r>(all: impl Iterator<Item = &'r Self>) -> Self {
         let mut joined = Self::default();
         for rows in all {
             joined.values.extend_from_slice(&rows.values);
@@ -96,15 +49,16 @@ impl TrainingRows {
 
 impl BoostedTrees {
     /// Trains on rows; without rows every prediction is zero.
-    pub(super) fn learn(rows: &TrainingRows) -> Self {
+    pub fn learn(rows: &TrainingRows) -> Self {
         Self::default().extended(rows, TREES)
     }
 
     /// Adds trees that are trained on what these ones are off by.
-    pub(super) fn refined(&self, rows: &TrainingRows) -> Self {
+    pub fn refined(&self, rows: &TrainingRows) -> Self {
         self.extended(rows, ADDED_TREES)
     }
 
+    /// Adds so many trees that are trained on what these ones are off by.
     fn extended(&self, rows: &TrainingRows, count: usize) -> Self {
         let known = |row: &FeatureRow| f64::from(self.predict(row, Precision::Full));
         let off = rows.targets.iter().zip(&rows.values).map(|(target, row)| target - known(row));
@@ -122,67 +76,6 @@ impl BoostedTrees {
         }
         Self { base: self.base + mean as f32, trees }
     }
-
-    fn trees(&self, precision: Precision) -> &[Tree] {
-        match precision {
-            Precision::Coarse => self.trees.get(..COARSE_TREES).unwrap_or(&self.trees),
-            Precision::Full => &self.trees,
-        }
-    }
-
-    /// Predicts one row.
-    pub(super) fn predict(&self, row: &FeatureRow, precision: Precision) -> f32 {
-        let of_tree = |tree: &Tree| {
-            let mut at = 0;
-            for _ in 0..DEPTH {
-                // A file may name any column.
-                let column = usize::from(tree.columns[at & WITHIN]) % COLUMNS;
-                at = 2 * at + 1 + usize::from(row[column] > tree.cuts[at & WITHIN]);
-            }
-            tree.leaves[(at + 1) & WITHIN]
-        };
-        self.base + self.trees(precision).iter().map(of_tree).sum::<f32>()
-    }
-
-    /// Predicts several rows.
-    pub(super) fn predict_lanes(&self, rows: &FeatureLanes, precision: Precision) -> [f32; LANES] {
-        let mut sums = [0.0; LANES];
-        for tree in self.trees(precision) {
-            for (sum, leaf) in sums.iter_mut().zip(tree.leaves(rows)) {
-                *sum += tree.leaves[leaf & WITHIN];
-            }
-        }
-        sums.map(|sum| self.base + sum)
-    }
-}
-
-impl Tree {
-    /// Leaves of several rows. Evaluating all fifteen splits by vectors takes half the time of a walk for each row.
-    fn leaves(&self, rows: &FeatureLanes) -> [usize; LANES] {
-        let mut over = [[0_u32; LANES]; WITHIN];
-        for (split, over) in over.iter_mut().enumerate() {
-            let column = &rows[usize::from(self.columns[split]) % COLUMNS];
-            for (over, value) in over.iter_mut().zip(column) {
-                *over = u32::from(*value > self.cuts[split]);
-            }
-        }
-        std::array::from_fn(|row| {
-            let split = |at: usize| over[at][row];
-            let first = split(0);
-            let second = pick(first, split(1), split(2));
-            let of_third = |low: usize| pick(second, split(low), split(low + 1));
-            let third = pick(first, of_third(3), of_third(5));
-            let of_last = |low: usize| pick(third, split(low), split(low + 1));
-            let of_half = |low: usize| pick(second, of_last(low), of_last(low + 2));
-            let last = pick(first, of_half(7), of_half(11));
-            (8 * first + 4 * second + 2 * third + last) as usize
-        })
-    }
-}
-
-/// The first of two where `bit` is 0, the second where it is 1, without a branch.
-fn pick(bit: u32, no: u32, yes: u32) -> u32 {
-    (no & bit.wrapping_sub(1)) | (yes & bit.wrapping_neg())
 }
 
 /// Column with its values replaced by bins.
