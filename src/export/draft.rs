@@ -74,7 +74,7 @@ pub enum DraftError {
     Render(#[from] RenderError),
 }
 
-/// Families, templates and device of an export.
+/// What kernels are exported from, and for which devices.
 #[derive(Debug, Clone, Copy)]
 pub struct ExportSource<'a> {
     /// The families.
@@ -87,6 +87,8 @@ pub struct ExportSource<'a> {
     pub device: &'a Device,
     /// Devices of other architectures that they must run on too, named as the architectures are.
     pub others: &'a [Device],
+    /// Most kernels for untuned shapes, of each GEMM type and layout; `None`: as many as pay.
+    pub max_kernels: Option<usize>,
 }
 
 /// What a device lacks for a configuration; `None` where it can run it.

@@ -30,7 +30,8 @@ const FAR: f64 = 1.6;
 const AT_ONCE: usize = 256;
 
 /// Adds kernels for shapes that were not tuned: of lookup's answers for a lattice of shapes with classes of operands and
-/// for drawn problems, those that lower the loss of all most. Then fits the formulas by which programs choose.
+/// for drawn problems, those that lower the loss of all most. Then fits the formulas by which programs choose. Last comes for
+/// each pattern a kernel that serves everything, if none does yet: programs use it only where no other one serves.
 /// `on_question` hears how many questions were answered, of how many.
 pub fn for_any_shape(
     drafts: &mut Vec<KernelDraft>,
@@ -38,20 +39,28 @@ pub fn for_any_shape(
     source: ExportSource<'_>,
     on_question: &mut dyn FnMut(usize, usize),
 ) {
-    let made = selected(drafts, lookup, source, on_question);
+    let patterns = patterns(drafts);
+    let made = selected(drafts, &patterns, lookup, source, on_question);
     drafts.extend(made);
     formulas::fit(drafts, lookup, source.device.sms);
+    for pattern in &patterns {
+        let serves =
+            |draft: &KernelDraft| draft.pattern() == pattern.pattern() && draft.serves_everything();
+        if !drafts.iter().any(serves) {
+            drafts.extend(serving_everything(pattern, source));
+        }
+    }
 }
 
 /// Selects the kernels for shapes that were not tuned, of each pattern as many as pay.
 fn selected(
     chosen: &[KernelDraft],
+    patterns: &[Problem],
     lookup: &Lookup,
     source: ExportSource<'_>,
     on_question: &mut dyn FnMut(usize, usize),
 ) -> Vec<KernelDraft> {
-    let patterns: Vec<_> =
-        patterns(chosen).into_iter().map(|pattern| (pattern, asked(&pattern))).collect();
+    let patterns: Vec<_> = patterns.iter().map(|pattern| (pattern, asked(pattern))).collect();
     let total = patterns.iter().map(|(_, questions)| questions.len()).sum();
     let mut answered = 0;
     let mut made: Vec<KernelDraft> = Vec::new();
@@ -70,11 +79,7 @@ fn selected(
         }
         let is_like = |draft: &&KernelDraft| draft.pattern() == pattern.pattern();
         let chosen: Vec<&KernelDraft> = chosen.iter().filter(is_like).collect();
-        let added = of_pattern(&chosen, (&asked, &priorities), lookup, source);
-        if !chosen.into_iter().chain(&added).any(KernelDraft::serves_everything) {
-            made.extend(serving_everything(&pattern, source));
-        }
-        made.extend(added);
+        made.extend(of_pattern(&chosen, (&asked, &priorities), lookup, source));
     }
     made
 }
@@ -226,7 +231,8 @@ fn of_pattern(
     }
     let all: Vec<&KernelDraft> = drafts.iter().collect();
     let added = added(least, priorities, &losses(&all, asked, lookup, sms), LEAST_GAIN);
-    added.into_iter().map(|candidate| drafts[candidate].clone()).collect()
+    let most = source.max_kernels.unwrap_or(usize::MAX);
+    added.into_iter().take(most).map(|candidate| drafts[candidate].clone()).collect()
 }
 
 /// Makes drafts of the kernels of a dispatch set, each with variants for all kinds of shapes and

@@ -45,6 +45,7 @@ fn a_non_deterministic_kernel_is_exported_for_its_own_problem_only_with_a_remark
         changed_templates: true,
         device: &device,
         others: &[],
+        max_kernels: None,
     };
     let image: Arc<[u8]> = vec![0; 16].into();
     let artifact = |record: &Record| {
@@ -87,6 +88,7 @@ fn kernels_serve_together_what_each_serves_alone() {
         changed_templates: true,
         device: &device,
         others: &[],
+        max_kernels: None,
     };
     let drafts: Vec<KernelDraft> = shipped
         .records()
@@ -117,6 +119,7 @@ fn names_are_unique_at_every_clash_and_files_by_content() {
         changed_templates: true,
         device: &device,
         others: &[],
+        max_kernels: None,
     };
     let draft = KernelDraft::of_record(&shipped.records()[0], source).unwrap();
     let kernels = (0..5_u8).map(|number| {

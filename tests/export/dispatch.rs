@@ -12,7 +12,7 @@ use gemm_tune::model::{Device, Dtype, LaunchShape, PlacedMap, Problem};
 use gemm_tune::runtime::{Bundle, Driver, GemmOperands, RowsToCopy, RowsToFill, Runtime};
 use serde_json::{Value, json};
 
-use super::rig::tune;
+use super::rig::{MAX_KERNELS, tune};
 use crate::support::CACHE;
 use crate::support::program::gemm_tune;
 use crate::support::without::skip;
@@ -133,7 +133,8 @@ fn a_dispatch_set_is_what_programs_choose_by() {
     let export = |format: &str| {
         let out = at(format);
         let arguments = ["export", "--format", format, "-o", &out, "--db", &database, "--modelled"];
-        let said = gemm_tune(&[&arguments[..], &["--dispatch", &set, "--cache", CACHE]].concat());
+        let own = ["--dispatch", &set, "--max-kernels", MAX_KERNELS, "--cache", CACHE];
+        let said = gemm_tune(&[&arguments[..], &own].concat());
         assert_eq!(said.code, Some(0), "{}", said.err);
         assert!(said.out.contains("kernels for 2 of a dispatch set"), "{}", said.out);
         out

@@ -1,5 +1,6 @@
 //! The arguments of `gemm-tune export`, and the files that its formats give.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -97,6 +98,10 @@ pub(in crate::cli) struct ExportArguments {
     /// Leave out kernels for untuned shapes
     #[arg(long)]
     pub(super) only_tuned: bool,
+    /// Most kernels for untuned shapes, for each GEMM type and layout: those that shorten the predicted times most. An
+    /// artifact gets smaller and slower [default: as many as pay]
+    #[arg(long, value_name = "N", conflicts_with = "only_tuned")]
+    pub(super) max_kernels: Option<NonZeroUsize>,
     /// Export records too whose times the cpu device modelled
     #[arg(long)]
     pub(super) modelled: bool,

@@ -1,6 +1,7 @@
 //! What other programs run: kernels chosen, compiled and put into a folder.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -46,6 +47,7 @@ pub(super) fn export(
         changed_templates: arguments.changed_templates,
         device: &device,
         others: &others,
+        max_kernels: arguments.max_kernels.map(NonZeroUsize::get),
     };
     let beside = || databases.iter().map(PathBuf::as_path);
     let predictor =

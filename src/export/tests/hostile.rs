@@ -21,6 +21,7 @@ fn artifact(device: &str) -> Artifact {
             changed_templates: true,
             device: &device,
             others: &[],
+            max_kernels: None,
         };
         let mut drafts = shipped.records().iter().map(|r| KernelDraft::of_record(r, source));
         let draft = drafts.find_map(Result::ok).unwrap();

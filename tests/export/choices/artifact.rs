@@ -78,6 +78,7 @@ impl Known {
             changed_templates: true,
             device: &self.device,
             others: &[],
+            max_kernels: None,
         }
     }
 
