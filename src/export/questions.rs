@@ -25,8 +25,8 @@ const ROUNDED: usize = 250;
 const GOOD_ENOUGH: f64 = 1.1;
 const GOOD_ENOUGH_BETWEEN: f64 = 1.2;
 
-/// Weight of a question with a class of operands beside one with packed operands. With 0.2 and 1 too, more kernels or worse
-/// choices (docs/decisions/2026-11-25-untuned-artifacts.md).
+/// Weight of a question with a class of operands beside one with packed operands: see
+/// docs/decisions/2026-11-25-untuned-artifacts.md.
 const CLASS_WEIGHT: f64 = 0.4;
 
 /// What is added to an aligned extent: rows remain multiples of 4 elements, of 2, or are odd.

@@ -1,41 +1,25 @@
-//! Which questions kernels serve. Kernels of an artifact share most of their conditions, so that each condition is evaluated
-//! once for each question.
+//! Which questions the kernels of an artifact serve.
 
-use indexmap::IndexSet;
 use rayon::prelude::*;
 
 use super::draft::KernelDraft;
 use crate::lookup::Question;
-use crate::space::Formula;
-use crate::space::formula::open_values;
+use crate::space::{Extents, SharedConditions};
 
 /// For each kernel the places of the questions that it serves, in ascending order.
 pub(super) fn served(drafts: &[&KernelDraft], questions: &[Question]) -> Vec<Vec<usize>> {
-    let mut conditions: IndexSet<&Formula> = IndexSet::new();
-    let of_drafts: Vec<Vec<usize>> = drafts
-        .iter()
-        .map(|draft| {
-            draft.bound.serves.iter().map(|condition| conditions.insert_full(condition).0).collect()
-        })
-        .collect();
-    let values: Vec<_> =
-        questions.iter().map(|one| open_values(&one.problem, &one.storage)).collect();
-    let conditions: Vec<&Formula> = conditions.into_iter().collect();
-    let holds: Vec<Vec<bool>> = conditions
-        .par_iter()
-        .map(|condition| values.iter().map(|values| condition.holds(values)).collect())
-        .collect();
-    drafts
-        .par_iter()
-        .zip(of_drafts)
-        .map(|(draft, conditions)| {
-            let pattern = draft.pattern();
-            let is_served = |at: &usize| {
-                conditions.iter().all(|condition| holds[*condition][*at])
-                    && pattern == questions[*at].problem.pattern()
-                    && draft.has_room(&questions[*at], &values[*at])
-            };
-            (0..questions.len()).filter(is_served).collect()
-        })
-        .collect()
+    let conditions = SharedConditions::of(drafts.iter().map(|draft| &*draft.bound.serves));
+    let extents = |one: &Question| Extents::new(&one.problem, &one.storage);
+    let extents: Vec<Extents> = questions.iter().map(extents).collect();
+    let hold: Vec<Vec<bool>> = extents.par_iter().map(|own| conditions.hold(own)).collect();
+    let of_draft = |(number, draft): (usize, &&KernelDraft)| {
+        let pattern = draft.pattern();
+        let is_served = |at: &usize| {
+            hold[*at][number]
+                && pattern == questions[*at].problem.pattern()
+                && draft.has_room(&questions[*at], extents[*at].values())
+        };
+        (0..questions.len()).filter(is_served).collect()
+    };
+    drafts.par_iter().enumerate().map(of_draft).collect()
 }

@@ -25,6 +25,16 @@ fn records() -> Vec<Record> {
     [load("one.toml"), load("two.toml")].concat()
 }
 
+/// An export for one device, of kernels whose templates may have changed.
+fn source_of<'a>(
+    families: &'a [Family],
+    templates: &'a Templates,
+    device: &'a Device,
+) -> ExportSource<'a> {
+    let (changed_templates, others, max_kernels) = (true, &[], None);
+    ExportSource { families, templates, changed_templates, device, others, max_kernels }
+}
+
 #[test]
 fn a_non_deterministic_kernel_is_exported_for_its_own_problem_only_with_a_remark() {
     let shipped = Database::load_existing(Path::new("results/nvidia-h200.toml")).unwrap();
@@ -39,14 +49,7 @@ fn a_non_deterministic_kernel_is_exported_for_its_own_problem_only_with_a_remark
     adding.parameters.insert("REDUCTION".to_owned(), Value::Text("atomic".to_owned()));
     let families: Vec<Family> = Families::built_in().unwrap().iter().cloned().collect();
     let (templates, device) = (Templates::built_in().unwrap(), Device::h200());
-    let source = ExportSource {
-        families: &families,
-        templates: &templates,
-        changed_templates: true,
-        device: &device,
-        others: &[],
-        max_kernels: None,
-    };
+    let source = source_of(&families, &templates, &device);
     let image: Arc<[u8]> = vec![0; 16].into();
     let artifact = |record: &Record| {
         let draft = KernelDraft::of_record(record, source).unwrap();
@@ -82,14 +85,7 @@ fn kernels_serve_together_what_each_serves_alone() {
     let shipped = Database::load_existing(Path::new("results/nvidia-h200.toml")).unwrap();
     let families: Vec<Family> = Families::built_in().unwrap().iter().cloned().collect();
     let (templates, device) = (Templates::built_in().unwrap(), Device::h200());
-    let source = ExportSource {
-        families: &families,
-        templates: &templates,
-        changed_templates: true,
-        device: &device,
-        others: &[],
-        max_kernels: None,
-    };
+    let source = source_of(&families, &templates, &device);
     let drafts: Vec<KernelDraft> = shipped
         .records()
         .iter()
@@ -113,14 +109,7 @@ fn names_are_unique_at_every_clash_and_files_by_content() {
     let shipped = Database::load_existing(Path::new("results/nvidia-h200.toml")).unwrap();
     let families: Vec<Family> = Families::built_in().unwrap().iter().cloned().collect();
     let (templates, device) = (Templates::built_in().unwrap(), Device::h200());
-    let source = ExportSource {
-        families: &families,
-        templates: &templates,
-        changed_templates: true,
-        device: &device,
-        others: &[],
-        max_kernels: None,
-    };
+    let source = source_of(&families, &templates, &device);
     let draft = KernelDraft::of_record(&shipped.records()[0], source).unwrap();
     let kernels = (0..5_u8).map(|number| {
         let draft = KernelDraft { source: format!("// {number}").into(), ..draft.clone() };

@@ -35,7 +35,8 @@ pub(super) struct LearnedKernels {
 
 impl From<Vec<KnownKernel>> for LearnedKernels {
     fn from(kernels: Vec<KnownKernel>) -> Self {
-        let conditions = SharedConditions::of(kernels.iter().map(|kernel| &kernel.legality));
+        let own = kernels.iter().map(|kernel| kernel.legality.conditions());
+        let conditions = SharedConditions::of(own);
         Self { kernels, conditions }
     }
 }
@@ -121,7 +122,7 @@ impl KnownKernel {
         self.legality.permits(family, &demand.extents) && self.has_room(demand, family, device)
     }
 
-    /// The same where [`SharedConditions`] found that the formulas of its legality hold.
+    /// The same where the conditions of its legality are known to hold.
     pub(super) fn meets_rest(&self, demand: &Demand, family: &Family, device: &Device) -> bool {
         self.legality.permits_rest(family, &demand.extents) && self.has_room(demand, family, device)
     }

@@ -240,13 +240,13 @@ impl Lookup {
         demand: &Demand,
     ) -> Option<Choice> {
         let features = ProblemFeatures::of(&question.problem, &question.storage);
-        let formulas_hold = self.learned(group).conditions.hold(&demand.extents);
+        let conditions_hold = self.learned(group).conditions.hold(&demand.extents);
         let is_legal = |kernel_ref: KernelRef, kernel: &KnownKernel| {
             kernel.cost.fits(&question.problem)
                 && match kernel_ref {
                     KernelRef::Learned(at) => {
                         let family = &self.families[kernel.family].0;
-                        formulas_hold[at] && kernel.meets_rest(demand, family, &self.device)
+                        conditions_hold[at] && kernel.meets_rest(demand, family, &self.device)
                     }
                     _ => self.permits(kernel, demand),
                 }

@@ -28,8 +28,8 @@ pub struct LibraryCandidate {
     pub is_measured: bool,
     /// Error in per cent that nine in ten forecasts are within.
     pub error_percent: Option<f64>,
-    /// Whether it is the one to call: where both were measured, it is faster by 1 %; else the kernel is not predicted to be
-    /// faster by [`LIBRARY_MARGIN`](crate::predict::LIBRARY_MARGIN).
+    /// Whether it is the one to call: where both were measured, it is faster by 1 %; else the kernel's prediction is not below
+    /// [`LibraryModel::to_beat`](crate::predict::LibraryModel::to_beat).
     pub is_preferred: bool,
 }
 

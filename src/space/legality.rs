@@ -38,7 +38,7 @@ impl Extents {
     }
 
     /// Their values, in the order of [`OPEN`].
-    pub(super) fn values(&self) -> &[i64; OPEN.len()] {
+    pub(crate) fn values(&self) -> &[i64; OPEN.len()] {
         &self.values
     }
 }
@@ -103,31 +103,35 @@ impl Legality {
             && self.permits_rest(family, extents)
     }
 
-    /// The same where [`SharedConditions`] found that the formulas hold.
+    /// The conditions on extents, without constraints that have no formula.
+    pub fn conditions(&self) -> &[Formula] {
+        &self.conditions
+    }
+
+    /// The same as [`Self::permits`] where [`Self::conditions`] are known to hold.
     pub fn permits_rest(&self, family: &Family, extents: &Extents) -> bool {
         self.unfolded.as_ref().is_none_or(|unfolded| unfolded.permits(family, extents))
     }
 }
 
-/// The formulas of many configurations, which have most of them in common: each is evaluated once for a problem.
-#[derive(Debug, Default)]
+/// The conditions of many configurations, which have most of them in common: each is evaluated once for a problem.
+#[derive(Debug)]
 pub struct SharedConditions {
     distinct: Vec<Formula>,
-    /// For each configuration the places of its formulas.
+    /// For each configuration the places of its conditions.
     places: Vec<Vec<usize>>,
 }
 
 impl SharedConditions {
     /// Those of configurations, in order.
-    pub fn of<'a>(all: impl IntoIterator<Item = &'a Legality>) -> Self {
+    pub fn of<'a>(all: impl IntoIterator<Item = &'a [Formula]>) -> Self {
         let mut distinct: IndexSet<&Formula> = IndexSet::new();
         let mut place = |condition: &'a Formula| distinct.insert_full(condition).0;
-        let places = all.into_iter().map(|one| one.conditions.iter().map(&mut place).collect());
-        let places = places.collect();
+        let places = all.into_iter().map(|own| own.iter().map(&mut place).collect()).collect();
         Self { distinct: distinct.into_iter().cloned().collect(), places }
     }
 
-    /// For each configuration, in order, whether its formulas hold for these extents.
+    /// For each configuration, in order, whether its conditions hold for these extents.
     pub fn hold(&self, extents: &Extents) -> Vec<bool> {
         let mut known: Vec<Option<bool>> = vec![None; self.distinct.len()];
         let mut holds = |at: &usize| {
@@ -195,7 +199,7 @@ mod tests {
                     let full = family.forbidden(&configuration, &other, device).unwrap();
                     let quick = legality.permits(family, &extents);
                     prop_assert_eq!(quick, full.is_none(), "{} {} for {}", family.name, configuration, other);
-                    let shared = SharedConditions::of([&legality, &legality]).hold(&extents);
+                    let shared = SharedConditions::of([legality.conditions(); 2]).hold(&extents);
                     let rest = legality.permits_rest(family, &extents);
                     prop_assert!(shared.into_iter().all(|holds| (holds && rest) == quick));
                     let legality = Legality::of_searched(family, &configuration, tuned, device).unwrap();

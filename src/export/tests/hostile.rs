@@ -15,14 +15,7 @@ fn artifact(device: &str) -> Artifact {
         let shipped = Database::load_existing(Path::new("results/nvidia-h200.toml")).unwrap();
         let families: Vec<Family> = Families::built_in().unwrap().iter().cloned().collect();
         let (templates, device) = (Templates::built_in().unwrap(), Device::h200());
-        let source = ExportSource {
-            families: &families,
-            templates: &templates,
-            changed_templates: true,
-            device: &device,
-            others: &[],
-            max_kernels: None,
-        };
+        let source = source_of(&families, &templates, &device);
         let mut drafts = shipped.records().iter().map(|r| KernelDraft::of_record(r, source));
         let draft = drafts.find_map(Result::ok).unwrap();
         let image: Arc<[u8]> = vec![0; 16].into();

@@ -44,7 +44,8 @@ void gemm_tuned_destroy(gemm_tuned *tuned)
             if (tuned->modules[i] != NULL)
                 tuned->cuda.unload(tuned->modules[i]);
         free_memory(tuned);
-@L@        close_libraries(tuned);
+@L@        close_library((library_handle *)tuned->lt, &lt_kind);
+@L@        close_library((library_handle *)tuned->cublas, &cublas_kind);
         leave(tuned, pushed);
     }
     if (tuned->is_primary)

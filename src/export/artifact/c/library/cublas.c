@@ -103,10 +103,3 @@ static int launch_cublas(gemm_tuned *tuned, const library_row *row, const produc
     return status == 0 ? GEMM_TUNED_SUCCESS : LIBRARY_REFUSED;
 }
 
-static void close_libraries(gemm_tuned *tuned)
-{
-    close_library((library_handle *)tuned->lt, &lt_kind);
-    close_library((library_handle *)tuned->cublas, &cublas_kind);
-    tuned->lt = tuned->cublas = NULL;
-}
-
