@@ -2,11 +2,12 @@
 compiled and graphed calls are held against products in float64. Prints a line for each check; the exit code is 1 if
 one is wrong. Sections run in processes of their own, so that a fault of one leaves the others.
 
-    gpu.py FOLDER [SECTION...]          sections: forward, functions, matmul, backward, autocast, host, model; all
-                                        without a name
+    gpu.py FOLDER [SECTION...]          sections: forward, functions, workspaces, matmul, backward, autocast, host,
+                                        model; all without a name
     gpu.py --stand-in FOLDER [...]      on the host without a library, to check this script (see host.py)
 """
 
+import concurrent.futures
 import contextlib
 import os
 import subprocess
@@ -205,6 +206,41 @@ def on_streams(a, weight, bias):
     return found
 
 
+def workspaces():
+    """Products whose kernels need a workspace, by threads that share a stream, and beside a graph that is replayed."""
+    set_type("f32")
+    pairs = [(random("f32", 64, 8192), random("f32", 8192, 64)) for _ in range(8)]
+    expected = [gemm_tuned.matmul(a, b) for a, b in pairs]
+
+    def differing(results):
+        wait()
+        count = sum(not torch.equal(one, own) for own, several in zip(expected, results) for one in several)
+        assert count == 0, f"{count} products differ"
+        return "equal"
+
+    def by_threads():
+        with concurrent.futures.ThreadPoolExecutor(len(pairs)) as pool:
+            return differing(pool.map(lambda pair: [gemm_tuned.matmul(*pair) for _ in range(100)], pairs))
+
+    def beside_a_graph():
+        side, results = torch.cuda.Stream(), []
+        side.wait_stream(torch.cuda.current_stream())
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=side):
+            captured = [gemm_tuned.matmul(a, b) for a, b in pairs]
+        for _ in range(50):
+            with torch.cuda.stream(side):
+                graph.replay()
+            results += [[gemm_tuned.matmul(a, b) for a, b in pairs]]
+        return differing([[*several, own] for *several, own in zip(*results, captured)])
+
+    row("workspaces of threads on one stream", by_threads)
+    if not IS_STAND_IN:
+        row("workspaces beside a graph", beside_a_graph)
+    call = next(iter(gemm_tuned._calls.values()))
+    row("workspaces", lambda: f"{call.workspace} bytes, kept for {sum(gemm_tuned._kept.values())} streams")
+
+
 def finished_ratio(name, result, a, b, out, scales=None, mul=None):
     """The same for the operator matmul: of scaled products, and of those with silu,mul."""
     assert result.dtype == DTYPES[out], f"the result is of {result.dtype}, not of {DTYPES[out]}"
@@ -382,8 +418,8 @@ def model():
             row(f"transformer {name} {way}", check)
 
 
-SECTIONS = {"forward": forward, "functions": functions, "matmul": matmul, "backward": backward, "autocast": autocast,
-            "host": host_time, "model": model}
+SECTIONS = {"forward": forward, "functions": functions, "workspaces": workspaces, "matmul": matmul,
+            "backward": backward, "autocast": autocast, "host": host_time, "model": model}
 
 
 def main():

@@ -38,6 +38,9 @@ OPERANDS = {"bias": "bias", "row-scale": "row_scale", "col-scale": "col_scale", 
 LAYOUTS = ("nn", "nt", "tn", "tt")
 ALIGNMENT = 256
 ANY_WORKSPACE = ctypes.c_size_t(-1).value
+# Bytes of the workspace that the library keeps for a stream of PyTorch, which keeps as much for cuBLAS. Larger ones are
+# arrays of a call.
+KEPT_WORKSPACE = 32 << 20
 # Calls that are remembered; more of them are prepared anew.
 MAX_CALLS = 4096
 # Names that gemm_tuned_torch.py has, which imports PyTorch.
@@ -86,6 +89,8 @@ class _Choice(ctypes.Structure):
 _lock = threading.Lock()
 _loaded = None
 _handles = {}
+# Whether the library keeps a workspace for a stream, by the device and the stream.
+_kept = {}
 _calls = {}
 
 
@@ -121,6 +126,7 @@ def _load():
     library.gemm_tuned_check.argtypes = [pointer, ctypes.c_char_p, size]
     library.gemm_tuned_choose.argtypes = [pointer, pointer, size, pointer]
     library.gemm_tuned_measure.argtypes = [pointer, pointer, pointer, pointer]
+    library.gemm_tuned_reserve.argtypes = [pointer, pointer, size]
     library.gemm_tuned_run.argtypes = [pointer, pointer, pointer, pointer, size, pointer]
     return library
 
@@ -142,7 +148,7 @@ def _handle(device):
                 handle = ctypes.c_void_p()
                 _must(library.gemm_tuned_create(ctypes.byref(handle), device),
                       f"opening GPU {device}")
-                # Workspaces are arrays of PyTorch or CuPy.
+                # Workspaces are arrays of PyTorch or CuPy, or kept.
                 _must(library.gemm_tuned_set_allocation(handle, 0), "setting the allocation")
                 _handles[device] = handle
     return handle
@@ -275,8 +281,20 @@ def _torch():
             place = devices[device] = torch.device("cuda", device)
         return torch.empty(count, dtype=uint8, device=place)
 
+    current = getattr(getattr(torch, "_C", None), "_cuda_getDevice", None)
+    captured = getattr(getattr(torch, "_C", None), "_cuda_isCurrentStreamCapturing", None)
+
+    def keeps(device):
+        """Whether a workspace of the current stream may be kept: that of a captured graph is the graph's own."""
+        return current() == device and not captured()
+
     out_of_memory = getattr(torch, "OutOfMemoryError", None) or torch.cuda.OutOfMemoryError
-    return described, address, empty, workspace, raw_stream or stream, out_of_memory
+    return (described, address, empty, workspace, raw_stream or stream, out_of_memory,
+            keeps if current and captured else _keeps_nothing)
+
+
+def _keeps_nothing(_device):
+    return False
 
 
 def _cupy():
@@ -337,7 +355,8 @@ def _cupy():
     def stream(device):
         return current_stream(device).ptr
 
-    return described, address, empty, workspace, stream, cupy.cuda.memory.OutOfMemoryError
+    # Streams of CuPy end with their objects, and a later one may have the address of one whose work is not done.
+    return described, address, empty, workspace, stream, cupy.cuda.memory.OutOfMemoryError, _keeps_nothing
 
 
 # By the type of an array; parameters of PyTorch share the adapter of its tensors.
@@ -459,7 +478,7 @@ class _Call:
             compute=_number(COMPUTES, compute, "compute type"), transpose_a=transpose_a, transpose_b=transpose_b,
             alignment=alignment, m=m, n=n, k=k, batch=next(iter(batches), 1), lda=lda, ldb=ldb, ldd=ldd,
             stride_a=stride_a, stride_b=stride_b, stride_d=stride_d, **fields))
-        self.adapter, self.stream = adapter, adapter[4]
+        self.adapter, self.stream, self.keeps = adapter, adapter[4], adapter[6]
         self.handle = _handle(self.device)
         # Known after the first call outside of a capture.
         self.workspace = None
@@ -492,7 +511,7 @@ class _Call:
     def space(self, count):
         """A workspace of `count` bytes, its address, and its bytes: where memory is missing, of the best kernel that
         needs less."""
-        _, address, _, workspace, _, out_of_memory = self.adapter
+        _, address, _, workspace, _, out_of_memory, _ = self.adapter
         while count:
             try:
                 space = workspace(count, self.device)
@@ -500,6 +519,15 @@ class _Call:
             except out_of_memory:
                 count = _chosen(self.handle, self.problem, count - 1).workspace_bytes
         return None, None, 0
+
+    def is_kept(self, queue):
+        """Whether the library keeps a workspace for a stream, which it then uses for calls without one."""
+        if not self.keeps(self.device):
+            return False
+        known = _kept.get((self.device, queue))
+        if known is None:
+            known = _kept[self.device, queue] = _library().gemm_tuned_reserve(self.handle, queue, KEPT_WORKSPACE) == 0
+        return known
 
     def launch(self, a, b, out, alpha=1, beta=0, c=0, bias=0, row_scale=0, col_scale=0, residual=0, mul=0):
         """Queues the product of what lies at these addresses on the current stream."""
@@ -519,7 +547,8 @@ class _Call:
                 count = 0
             elif count is None:
                 count = self.first_workspace(operands, queue)
-            space, place, count = self.space(count)
+            if count > KEPT_WORKSPACE or count and not self.is_kept(queue):
+                space, place, count = self.space(count)
         status = self.run(self.handle, self.reference, operands, place, count, queue)
         if status != 0:
             _must(status, "the product")
