@@ -1,34 +1,28 @@
 //! Parser of search-space files. In the family that it makes every name is known, every expression
 //! parsed, and derived values stand in an order in which they can be computed.
 
+mod defaults;
+mod former;
 mod maps;
+mod words;
 mod work;
 mod workspaces;
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
 use toml::Spanned;
 
 use super::expression::{DerivedValue, Expression, SourceFile};
-use super::family::{
-    Constraint, Excludes, Family, FormerParameter, KernelSpec, PackingSpec, RenamedParameter,
-    SpecializedValue,
-};
-use super::file::{
-    FamilyFile, KernelFile, OneOrMany, PackingFile, PrunesFile, RemovedFile, RenamedFile, SCHEMA,
-    SizeText,
-};
+use super::family::{Constraint, Excludes, Family, KernelSpec, PackingSpec, SpecializedValue};
+use super::file::{FamilyFile, KernelFile, PackingFile, PrunesFile, SCHEMA};
 use super::formula::Slot;
-use super::scope::{self, BUILT_INS, FIRST_PARAMETER};
+use super::scope::FIRST_PARAMETER;
 use super::work::contradiction;
 use crate::model::diagnostic::did_you_mean;
 use crate::model::launch::STANDARD_ARGUMENTS;
-use crate::model::{
-    Argument, ComputeCapability, Configuration, Diagnostic, EpilogueOp, UnknownWord, Value,
-};
+use crate::model::{Argument, ComputeCapability, Diagnostic, EpilogueOp, Value};
 
 /// Most values of a parameter: no search could try more.
 const MAX_VALUES: usize = 4096;
@@ -207,85 +201,6 @@ impl Builder {
         self.parse_expression(&bound, require.span)
     }
 
-    /// Parameters that have another name now.
-    fn renamed(
-        &self,
-        parameters: &IndexMap<String, Vec<Value>>,
-        declared: IndexMap<Spanned<String>, Spanned<RenamedFile>>,
-    ) -> Parsing<IndexMap<String, RenamedParameter>> {
-        let mut renamed = IndexMap::new();
-        for (name, now) in declared {
-            self.retired_name(parameters, &name)?;
-            let at = now.span();
-            let (to, values) = match now.into_inner() {
-                RenamedFile::Name(to) => (to, IndexMap::new()),
-                RenamedFile::Values { to, values } => (to, values),
-            };
-            let known = self.parameter(parameters, &to, &at)?;
-            if let Some(value) = values.values().find(|value| !known.contains(*value)) {
-                let message = format!("`{to}` has no value {value}");
-                return Err(self.source.error(at, message));
-            }
-            renamed.insert(name.into_inner(), RenamedParameter { to, values });
-        }
-        Ok(renamed)
-    }
-
-    /// Parameters that the family does not have any more.
-    fn removed(
-        &self,
-        parameters: &IndexMap<String, Vec<Value>>,
-        declared: IndexMap<Spanned<String>, Spanned<RemovedFile>>,
-    ) -> Parsing<IndexMap<String, FormerParameter>> {
-        let mut removed = IndexMap::new();
-        for (name, now) in declared {
-            self.retired_name(parameters, &name)?;
-            let at = now.span();
-            let now = match now.into_inner() {
-                RemovedFile::Always(value) => FormerParameter::Constant(value),
-                RemovedFile::Follows { follows, values } => {
-                    let known = self.parameter(parameters, &follows, &at)?;
-                    let missing =
-                        known.iter().find(|value| !values.contains_key(&value.to_string()));
-                    if let Some(value) = missing {
-                        let message = format!("nothing is said of `{follows}` = {value}");
-                        return Err(self.source.error(at, message));
-                    }
-                    FormerParameter::Follows(follows, values)
-                }
-            };
-            removed.insert(name.into_inner(), now);
-        }
-        Ok(removed)
-    }
-
-    /// Checks that a name that the family had once is none that it has now.
-    fn retired_name(
-        &self,
-        parameters: &IndexMap<String, Vec<Value>>,
-        name: &Spanned<String>,
-    ) -> Parsing<()> {
-        if parameters.contains_key(name.get_ref()) {
-            let message = format!("`{}` is a parameter", name.get_ref());
-            return Err(self.source.error(name.span(), message));
-        }
-        self.identifier(name, "a name").map(|_| ())
-    }
-
-    /// The values of a parameter that `[renamed]` or `[removed]` refers to.
-    fn parameter<'p>(
-        &self,
-        parameters: &'p IndexMap<String, Vec<Value>>,
-        name: &str,
-        at: &Range<usize>,
-    ) -> Parsing<&'p [Value]> {
-        parameters.get(name).map(Vec::as_slice).ok_or_else(|| {
-            let help = did_you_mean(name, parameters.keys().map(String::as_str));
-            let error = self.source.error(at.clone(), format!("`{name}` is no parameter"));
-            Diagnostic { help, ..error }
-        })
-    }
-
     fn parameters(
         &self,
         declared: IndexMap<Spanned<String>, Spanned<Vec<Spanned<Value>>>>,
@@ -402,148 +317,6 @@ impl Builder {
             b: condition(&packs.b)?,
             workspace: self.one_of(&packs.into, "workspace", buffers)?,
         })
-    }
-
-    fn defaults(
-        &self,
-        parameters: &IndexMap<String, Vec<Value>>,
-        declared: Spanned<OneOrMany>,
-    ) -> Parsing<Vec<Configuration>> {
-        let span = declared.span();
-        let candidates = match declared.into_inner() {
-            OneOrMany::One(values) => vec![values],
-            OneOrMany::Many(several) => several,
-        };
-        let error = |message: String, help: Option<String>| {
-            Err(Diagnostic { help, ..self.source.error(span.clone(), message) })
-        };
-        if candidates.is_empty() {
-            return error("a family has at least one default configuration".to_owned(), None);
-        }
-        let mut defaults = Vec::new();
-        for mut values in candidates {
-            let mut configuration = Configuration::default();
-            for (name, allowed) in parameters {
-                let Some(value) = values.shift_remove(name) else {
-                    let unknown = values.keys().find(|other| !parameters.contains_key(*other));
-                    let help = unknown.map(|unknown| {
-                        let meant = did_you_mean(unknown, [name.as_str()]);
-                        let meant = meant.map_or_else(String::new, |meant| format!("; {meant}"));
-                        format!("`{unknown}` is no parameter{meant}")
-                    });
-                    return error(format!("the default has no value for `{name}`"), help);
-                };
-                if !allowed.contains(&value) {
-                    let list: Vec<String> = allowed.iter().map(Value::to_string).collect();
-                    let message =
-                        format!("the default has `{name}` = {value}, which is not listed");
-                    return error(message, Some(format!("choose one of {}", list.join(", "))));
-                }
-                configuration.0.insert(name.clone(), value);
-            }
-            if let Some(name) = values.keys().next() {
-                let help = did_you_mean(name, parameters.keys().map(String::as_str));
-                return error(format!("the default sets `{name}`, which is no parameter"), help);
-            }
-            defaults.push(configuration);
-        }
-        Ok(defaults)
-    }
-
-    fn expression(&self, text: &Spanned<String>) -> Parsing<Expression> {
-        self.parse_expression(text.get_ref(), text.span())
-    }
-
-    fn extent(&self, extent: &Spanned<SizeText>) -> Parsing<Expression> {
-        match extent.get_ref() {
-            SizeText::Number(number) => self.parse_expression(&number.to_string(), extent.span()),
-            SizeText::Expression(text) => self.parse_expression(text, extent.span()),
-        }
-    }
-
-    fn extents(
-        &self,
-        extents: &Spanned<Vec<Spanned<SizeText>>>,
-        what: &str,
-        count: std::ops::RangeInclusive<usize>,
-    ) -> Parsing<Vec<Expression>> {
-        let list = extents.get_ref();
-        if !count.contains(&list.len()) {
-            let (least, most) = (count.start(), count.end());
-            let wanted =
-                if least == most { least.to_string() } else { format!("{least} to {most}") };
-            let message = format!("`{what}` has {wanted} extents, this has {}", list.len());
-            return Err(self.source.error(extents.span(), message));
-        }
-        list.iter().map(|extent| self.extent(extent)).collect()
-    }
-
-    fn parse_expression(&self, text: &str, span: Range<usize>) -> Parsing<Expression> {
-        let slot = |name: &str| {
-            let own = self.names.iter().position(|known| known == name);
-            scope::slot_of(name).or(own.map(|at| (FIRST_PARAMETER + at) as Slot))
-        };
-        Expression::parse(text, span.clone(), &slot, &self.derived).map_err(|error| {
-            let known = self.names.iter().map(String::as_str);
-            let names = known.chain(BUILT_INS.iter().map(|(name, _)| *name));
-            let help = error.unknown.and_then(|name| did_you_mean(&name, names));
-            Diagnostic {
-                help,
-                ..self.source.expression_error(&span, text, error.span, error.message)
-            }
-        })
-    }
-
-    fn new_name(&self, name: &Spanned<String>) -> Parsing<()> {
-        if scope::is_built_in(name.get_ref()) {
-            let message = format!("`{}` is a built-in name", name.get_ref());
-            return Err(self.source.error(name.span(), message));
-        }
-        self.identifier(name, "a name").map(|_| ())
-    }
-
-    fn identifier(&self, name: &Spanned<String>, what: &str) -> Parsing<String> {
-        let text = name.get_ref();
-        let starts_well = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-        let goes_on_well = text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-        if starts_well && goes_on_well {
-            return Ok(text.clone());
-        }
-        let message = format!("{what} has letters, digits and `_` only, this is `{text}`");
-        Err(self.source.error(name.span(), message))
-    }
-
-    /// The name of a workspace or a tensor map, by which kernels take it among their arguments.
-    fn buffer_name(&self, name: &Spanned<String>, what: &str) -> Parsing<String> {
-        if standard_names().contains(name.get_ref()) {
-            let message = format!("`{}` is an argument of all kernels", name.get_ref());
-            return Err(self.source.error(name.span(), message));
-        }
-        self.identifier(name, what)
-    }
-
-    fn one_of(&self, word: &Spanned<String>, what: &str, choices: &[&str]) -> Parsing<String> {
-        let text = word.get_ref();
-        if choices.contains(&text.as_str()) {
-            return Ok(text.clone());
-        }
-        let help = did_you_mean(text, choices.iter().copied())
-            .unwrap_or_else(|| format!("choose one of {}", choices.join(", ")));
-        let message = format!("`{text}` is no {what}");
-        Err(Diagnostic { help: Some(help), ..self.source.error(word.span(), message) })
-    }
-
-    fn words<T: std::str::FromStr<Err = UnknownWord>>(
-        &self,
-        words: &[Spanned<String>],
-    ) -> Parsing<Vec<T>> {
-        words.iter().map(|word| self.word(word)).collect()
-    }
-
-    fn word<T: std::str::FromStr<Err = UnknownWord>>(&self, word: &Spanned<String>) -> Parsing<T> {
-        word.get_ref()
-            .parse()
-            .map_err(|error: T::Err| self.source.error(word.span(), error.to_string()))
     }
 }
 
