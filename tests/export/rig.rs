@@ -41,7 +41,8 @@ fn python_with(probe: &str, packages: &[&str]) -> Result<PathBuf, String> {
         if !python.exists() {
             run(Path::new("python3"), &["-m", "venv", "target/test-python"])?;
         }
-        run(&python, &[&["-m", "pip", "install", "--quiet"], packages].concat())?;
+        // Byte code of all modules takes half a minute, and few are imported.
+        run(&python, &[&["-m", "pip", "install", "--quiet", "--no-compile"], packages].concat())?;
     }
     works().map(|()| python)
 }
