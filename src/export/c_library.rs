@@ -13,8 +13,8 @@ use crate::gpu::{
 use crate::lookup::{is_clearly_faster, measured_library};
 use crate::model::{Device, Problem};
 use crate::predict::{
-    BATCH_WEIGHT, FORMULA_WEIGHT, LAYOUT_WEIGHT, LEAST_PART, LIBRARY_CALL_US, LIBRARY_MARGIN,
-    LIBRARY_SPLITS, LIBRARY_TILES, LibraryModel, resident_blocks,
+    BATCH_WEIGHT, FORMULA_WEIGHT, LAYOUT_WEIGHT, LEAST_PART, LIBRARY_CALL_FROM_PYTHON,
+    LIBRARY_MARGIN, LIBRARY_SPLITS, LIBRARY_TILES, LibraryModel, resident_blocks,
 };
 use crate::process::LIBRARY_VARIABLES;
 use crate::quote;
@@ -107,7 +107,7 @@ impl LibraryTables {
             ("@BATCH_WEIGHT@", format!("{BATCH_WEIGHT:e}")),
             ("@LAYOUT_WEIGHT@", format!("{LAYOUT_WEIGHT:e}")),
             ("@LIBRARY_MARGIN@", format!("{LIBRARY_MARGIN:e}")),
-            ("@LIBRARY_CALL_US@", format!("{LIBRARY_CALL_US:e}")),
+            ("@LIBRARY_CALL_US@", format!("{:e}", LIBRARY_CALL_FROM_PYTHON.0)),
             ("@LIBRARY_TILE_TABLE@", tiles.join(", ")),
             ("@LIBRARY_SPLIT_TABLE@", LIBRARY_SPLITS.map(|split| split.to_string()).join(", ")),
             ("@LIBRARY_ATTRIBUTE_TABLE@", attributes.join(", ")),

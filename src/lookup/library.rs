@@ -6,7 +6,7 @@ use super::index::Lookup;
 use crate::database::Record;
 use crate::gpu::{Cublas, LibraryAlgorithm, WORKSPACE, algorithm_name, algorithm_of_name};
 use crate::model::Micros;
-use crate::predict::LibraryChoice;
+use crate::predict::{LIBRARY_CALL, LibraryChoice};
 
 /// Share of a measured time by which the library has to be faster than the kernel: medians of two finals differ by as
 /// much.
@@ -80,7 +80,7 @@ impl Lookup {
         let model = self.predictor.library(problem, &self.device, LibraryChoice::Best);
         let model = model.filter(|_| !self.pinned)?;
         let forecast = model.forecast(problem, &self.device);
-        let to_beat = model.to_beat(problem, &self.device);
+        let to_beat = model.to_beat(problem, &self.device, LIBRARY_CALL);
         let is_preferred = answer.predicted.is_some_and(|kernel| to_beat.0 < kernel.0);
         Some(LibraryCandidate {
             name: "cuBLASLt".to_owned(),

@@ -11,7 +11,7 @@
 #define LAYOUT_WEIGHT @LAYOUT_WEIGHT@
 /* A kernel is preferred where it is predicted to be faster by more than this share of its time. */
 #define LIBRARY_MARGIN @LIBRARY_MARGIN@
-/* In microseconds: calls of the library follow each other no faster, since the host needs as long for one. */
+/* In microseconds: calls of the library from Python follow each other no faster, since the host needs as long for one. */
 #define LIBRARY_CALL_US @LIBRARY_CALL_US@
 /* Time of a row without a forecast: it is chosen only where it was measured. */
 #define NEVER_US 1e300
