@@ -11,13 +11,17 @@ use crate::gpu::{
     ATTRIBUTES, COMPUTE, Cublas, LibraryAlgorithm, LibraryNumbers, WORKSPACE, algorithm_name,
 };
 use crate::lookup::{is_clearly_faster, measured_library};
-use crate::model::{Device, Problem};
+use crate::model::{Device, Micros, Problem};
 use crate::predict::{
-    BATCH_WEIGHT, FORMULA_WEIGHT, LAYOUT_WEIGHT, LEAST_PART, LIBRARY_CALL_FROM_PYTHON,
-    LIBRARY_MARGIN, LIBRARY_SPLITS, LIBRARY_TILES, LibraryModel, resident_blocks,
+    BATCH_WEIGHT, FORMULA_WEIGHT, LAYOUT_WEIGHT, LEAST_PART, LIBRARY_MARGIN, LIBRARY_SPLITS,
+    LIBRARY_TILES, LibraryModel, resident_blocks,
 };
 use crate::process::LIBRARY_VARIABLES;
 use crate::quote;
+
+/// What a call of the library from Python takes the host: 18 to 25 us, and that of a kernel 10
+/// (docs/decisions/2026-11-26-library-time.md).
+pub const LIBRARY_CALL_FROM_PYTHON: Micros = Micros(20.0);
 
 /// Part of the source that tables are filled into.
 pub(super) const TABLES: &str = include_str!("artifact/c/library/tables.c");

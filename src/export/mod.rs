@@ -33,6 +33,7 @@ pub use self::csv::csv;
 pub use bundle::{Artifact, ExportedKernel, bundle, seal};
 pub use c::c;
 pub use c_build::{LIBRARY_COMMANDS, SHARED_LIBRARY_COMMAND, STATIC_LIBRARY};
+pub use c_library::LIBRARY_CALL_FROM_PYTHON;
 pub use draft::{DraftError, ExportSource, KernelDraft};
 pub use gemm_tune_runtime::manifest::{
     BundledDevice, BundledFile, BundledFiles, BundledKernel, BundledLaunch, BundledMap,

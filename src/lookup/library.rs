@@ -6,11 +6,14 @@ use super::index::Lookup;
 use crate::database::Record;
 use crate::gpu::{Cublas, LibraryAlgorithm, WORKSPACE, algorithm_name, algorithm_of_name};
 use crate::model::Micros;
-use crate::predict::{LIBRARY_CALL, LibraryChoice};
+use crate::predict::LibraryChoice;
 
 /// Share of a measured time by which the library has to be faster than the kernel: medians of two finals differ by as
 /// much.
 const CLEARLY: f64 = 0.01;
+
+/// What a call of `cublasSgemm` takes the host beside an H200: 6 to 14 us (docs/decisions/2026-11-26-library-time.md).
+const LIBRARY_CALL: Micros = Micros(10.0);
 
 /// Workspace that the library is measured with, which an algorithm uses at most.
 const MOST_WORKSPACE: u64 = 32 << 20;

@@ -44,14 +44,6 @@ pub const LAYOUT_WEIGHT: f64 = 0.2;
 /// (docs/decisions/2026-11-26-library-time.md).
 pub const LIBRARY_MARGIN: f64 = 0.08;
 
-/// Calls of the library follow each other no faster, since the host needs as long for one. A call of `cublasSgemm` takes 6 to
-/// 14 us beside an H200 (docs/decisions/2026-11-26-library-time.md).
-pub const LIBRARY_CALL: Micros = Micros(10.0);
-
-/// The same from Python, where most artifacts are called: such a call takes the host 18 to 25 us, and that of a kernel 10
-/// (docs/decisions/2026-11-26-library-time.md).
-pub const LIBRARY_CALL_FROM_PYTHON: Micros = Micros(20.0);
-
 /// Which algorithm of the library a time is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -198,8 +190,8 @@ impl LibraryModel {
         Micros(formula * (1.0 + errors / (FORMULA_WEIGHT + weights)))
     }
 
-    /// The time that a kernel's prediction has to be below, to be preferred, where a call of the library takes the host `call`,
-    /// such as [`LIBRARY_CALL`]: see [`LIBRARY_MARGIN`].
+    /// The time that a kernel's prediction has to be below, to be preferred: see [`LIBRARY_MARGIN`]. `call` is what a call of
+    /// the library takes the host: such calls follow each other no faster.
     pub fn to_beat(&self, problem: &Problem, device: &Device, call: Micros) -> Micros {
         Micros(self.forecast(problem, device).0.max(call.0) / (1.0 + LIBRARY_MARGIN))
     }

@@ -40,9 +40,8 @@ pub use landmarks::{
 };
 pub use learned_model::{FamilyModel, LearnedModel, LearnedModelError, StaleModel};
 pub use library_model::{
-    BATCH_WEIGHT, FORMULA_WEIGHT, KnownProduct, LAYOUT_WEIGHT, LEAST_PART, LIBRARY_CALL,
-    LIBRARY_CALL_FROM_PYTHON, LIBRARY_MARGIN, LIBRARY_SPLITS, LIBRARY_TILES, LibraryChoice,
-    LibraryCosts, LibraryModel, resident_blocks,
+    BATCH_WEIGHT, FORMULA_WEIGHT, KnownProduct, LAYOUT_WEIGHT, LEAST_PART, LIBRARY_MARGIN,
+    LIBRARY_SPLITS, LIBRARY_TILES, LibraryChoice, LibraryCosts, LibraryModel, resident_blocks,
 };
 pub use predictor::{PredictedTime, PredictionSource, Predictor};
 pub use tensor_cores::modelled_error_percent;

@@ -130,9 +130,9 @@ said = stub.stub_recorded().decode()
 assert (1 << 40).to_bytes(8, "little").hex() not in said and "0000003f" in said, said
 refused("have no product", gemm_tuned.matmul, a, a, alpha=0)
 
-# A workspace of at most KEPT_WORKSPACE is the library's own, one for each stream, unless the stream is captured, another GPU
+# A workspace of at most RESERVED_BYTES is reserved, one for each stream, unless the stream is captured, another GPU
 # is current, or memory is missing: then it is an array, as are larger ones.
-assert not gemm_tuned._kept
+assert not gemm_tuned._reserved
 captured, current, stream = [False], [0], torch.cuda.current_stream(0)
 torch._C._cuda_isCurrentStreamCapturing, torch._C._cuda_getDevice = lambda: captured[0], lambda: current[0]
 for known in (gemm_tuned._adapters, gemm_tuned._adapters_of_packages, gemm_tuned._calls):
@@ -148,24 +148,24 @@ def needed(shape):
 
 shapes = (64, 64, 65536), (256, 256, 16384), (512, 512, 512), (1024, 1024, 1024), (4096, 4096, 4096)
 needs = {shape: needed(shape) for shape in shapes}
-small = next(shape for shape, count in needs.items() if 0 < count <= gemm_tuned.KEPT_WORKSPACE)
-large = next(shape for shape, count in needs.items() if count > gemm_tuned.KEPT_WORKSPACE)
+small = next(shape for shape, count in needs.items() if 0 < count <= gemm_tuned.RESERVED_BYTES)
+large = next(shape for shape, count in needs.items() if count > gemm_tuned.RESERVED_BYTES)
 stub.stub_memory(ctypes.c_ulonglong(1 << 40))
 torch.memory(PLACE, 1 << 46)
-kept = matmul(*small)
-assert kept and torch.allocations == [] and gemm_tuned._kept == {(0, 8): True} and stub.stub_allocations() == 1
-assert matmul(*small) == kept and stub.stub_allocations() == 1
+reserved = matmul(*small)
+assert reserved and torch.allocations == [] and gemm_tuned._reserved == {(0, 8): True} and stub.stub_allocations() == 1
+assert matmul(*small) == reserved and stub.stub_allocations() == 1
 stream.cuda_stream = 9
-assert matmul(*small) and gemm_tuned._kept == {(0, 8): True, (0, 9): True} and stub.stub_allocations() == 2
+assert matmul(*small) and gemm_tuned._reserved == {(0, 8): True, (0, 9): True} and stub.stub_allocations() == 2
 stub.stub_memory(ctypes.c_ulonglong(0))
 for number, is_captured, device, shape in ((8, True, 0, small), (8, False, 1, small), (8, False, 0, large), (10, False, 0, small)):
     stream.cuda_stream, captured[0], current[0] = number, is_captured, device
     torch.memory(PLACE, 1 << 46)
     lent = matmul(*shape)
     assert torch.allocations == [(needs[shape], True)] and PLACE.to_bytes(8, "little").hex() in lent, torch.allocations
-assert gemm_tuned._kept[0, 10] is False and stub.stub_allocations() == 2
+assert gemm_tuned._reserved[0, 10] is False and stub.stub_allocations() == 2
 stream.cuda_stream, captured[0], current[0] = 8, False, 0
-assert matmul(*small) == kept
+assert matmul(*small) == reserved
 
 stub.stub_fail(1)
 refused("the product failed: an error of the stub", matmul, 512, 512, 512)

@@ -238,7 +238,7 @@ def workspaces():
     if not IS_STAND_IN:
         row("workspaces beside a graph", beside_a_graph)
     call = next(iter(gemm_tuned._calls.values()))
-    row("workspaces", lambda: f"{call.workspace} bytes, kept for {sum(gemm_tuned._kept.values())} streams")
+    row("workspaces", lambda: f"{call.workspace} bytes, reserved for {sum(gemm_tuned._reserved.values())} streams")
 
 
 def finished_ratio(name, result, a, b, out, scales=None, mul=None):

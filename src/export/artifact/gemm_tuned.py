@@ -38,9 +38,9 @@ OPERANDS = {"bias": "bias", "row-scale": "row_scale", "col-scale": "col_scale", 
 LAYOUTS = ("nn", "nt", "tn", "tt")
 ALIGNMENT = 256
 ANY_WORKSPACE = ctypes.c_size_t(-1).value
-# Bytes of the workspace that the library keeps for a stream of PyTorch, which keeps as much for cuBLAS. Larger ones are
-# arrays of a call.
-KEPT_WORKSPACE = 32 << 20
+# Bytes of the workspace that is reserved for a stream of PyTorch, which keeps as much for cuBLAS. Larger ones are arrays of
+# a call.
+RESERVED_BYTES = 32 << 20
 # Calls that are remembered; more of them are prepared anew.
 MAX_CALLS = 4096
 # Names that gemm_tuned_torch.py has, which imports PyTorch.
@@ -89,8 +89,8 @@ class _Choice(ctypes.Structure):
 _lock = threading.Lock()
 _loaded = None
 _handles = {}
-# Whether the library keeps a workspace for a stream, by the device and the stream.
-_kept = {}
+# Whether a workspace is reserved, by the device and the stream.
+_reserved = {}
 _calls = {}
 
 
@@ -148,7 +148,7 @@ def _handle(device):
                 handle = ctypes.c_void_p()
                 _must(library.gemm_tuned_create(ctypes.byref(handle), device),
                       f"opening GPU {device}")
-                # Workspaces are arrays of PyTorch or CuPy, or kept.
+                # Workspaces are reserved, or arrays of PyTorch or CuPy.
                 _must(library.gemm_tuned_set_allocation(handle, 0), "setting the allocation")
                 _handles[device] = handle
     return handle
@@ -284,16 +284,16 @@ def _torch():
     current = getattr(getattr(torch, "_C", None), "_cuda_getDevice", None)
     captured = getattr(getattr(torch, "_C", None), "_cuda_isCurrentStreamCapturing", None)
 
-    def keeps(device):
-        """Whether a workspace of the current stream may be kept: that of a captured graph is the graph's own."""
+    def may_reserve(device):
+        """Whether the current stream may have a workspace of its own: a captured graph has another one."""
         return current() == device and not captured()
 
     out_of_memory = getattr(torch, "OutOfMemoryError", None) or torch.cuda.OutOfMemoryError
     return (described, address, empty, workspace, raw_stream or stream, out_of_memory,
-            keeps if current and captured else _keeps_nothing)
+            may_reserve if current and captured else _reserves_nothing)
 
 
-def _keeps_nothing(_device):
+def _reserves_nothing(_device):
     return False
 
 
@@ -356,7 +356,7 @@ def _cupy():
         return current_stream(device).ptr
 
     # Streams of CuPy end with their objects, and a later one may have the address of one whose work is not done.
-    return described, address, empty, workspace, stream, cupy.cuda.memory.OutOfMemoryError, _keeps_nothing
+    return described, address, empty, workspace, stream, cupy.cuda.memory.OutOfMemoryError, _reserves_nothing
 
 
 # By the type of an array; parameters of PyTorch share the adapter of its tensors.
@@ -478,7 +478,7 @@ class _Call:
             compute=_number(COMPUTES, compute, "compute type"), transpose_a=transpose_a, transpose_b=transpose_b,
             alignment=alignment, m=m, n=n, k=k, batch=next(iter(batches), 1), lda=lda, ldb=ldb, ldd=ldd,
             stride_a=stride_a, stride_b=stride_b, stride_d=stride_d, **fields))
-        self.adapter, self.stream, self.keeps = adapter, adapter[4], adapter[6]
+        self.adapter, self.stream, self.may_reserve = adapter, adapter[4], adapter[6]
         self.handle = _handle(self.device)
         # Known after the first call outside of a capture.
         self.workspace = None
@@ -520,13 +520,13 @@ class _Call:
                 count = _chosen(self.handle, self.problem, count - 1).workspace_bytes
         return None, None, 0
 
-    def is_kept(self, queue):
-        """Whether the library keeps a workspace for a stream, which it then uses for calls without one."""
-        if not self.keeps(self.device):
+    def reserve(self, queue):
+        """Reserves a workspace for a stream, once; whether there is one. Calls that lend none use it."""
+        if not self.may_reserve(self.device):
             return False
-        known = _kept.get((self.device, queue))
+        known = _reserved.get((self.device, queue))
         if known is None:
-            known = _kept[self.device, queue] = _library().gemm_tuned_reserve(self.handle, queue, KEPT_WORKSPACE) == 0
+            known = _reserved[self.device, queue] = _library().gemm_tuned_reserve(self.handle, queue, RESERVED_BYTES) == 0
         return known
 
     def launch(self, a, b, out, alpha=1, beta=0, c=0, bias=0, row_scale=0, col_scale=0, residual=0, mul=0):
@@ -547,7 +547,7 @@ class _Call:
                 count = 0
             elif count is None:
                 count = self.first_workspace(operands, queue)
-            if count > KEPT_WORKSPACE or count and not self.is_kept(queue):
+            if count > RESERVED_BYTES or count and not self.reserve(queue):
                 space, place, count = self.space(count)
         status = self.run(self.handle, self.reference, operands, place, count, queue)
         if status != 0:

@@ -6,13 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use gemm_tune::database::StoredBaseline;
-use gemm_tune::export::{self, Artifact, KernelDraft};
+use gemm_tune::export::{self, Artifact, KernelDraft, LIBRARY_CALL_FROM_PYTHON};
 use gemm_tune::gpu::LibraryAlgorithm;
 use gemm_tune::model::{Dtype, GemmType, Layout, Problem, Shape};
-use gemm_tune::predict::{
-    LIBRARY_CALL_FROM_PYTHON, LIBRARY_TILES, LearnedModel, LibraryChoice, LibraryCosts,
-    LibraryModel,
-};
+use gemm_tune::predict::{LIBRARY_TILES, LearnedModel, LibraryChoice, LibraryCosts, LibraryModel};
 
 use super::artifact::{Known, exported};
 use super::with_stub;

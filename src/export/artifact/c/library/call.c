@@ -184,11 +184,12 @@ static int prepare_cublas(gemm_tuned *tuned, const product *asked, unsigned long
 /* Finds the algorithm of a row of the library in the current context, and what workspace of at most `room` bytes it needs;
  * 0 for none. The library's own choice is that of cuBLAS, whose times are known, but for epilogues, which only cuBLASLt has.
  * Without a handle the row stands as it is. */
-static int prepare_library(const gemm_tuned *asker, const product *asked, unsigned long long room, choice *chosen)
+static int prepare_library(const gemm_tuned *tuned, const product *asked, unsigned long long room, choice *chosen)
 {
     const library_row *row = &library_rows[chosen->own - kernels];
     const unsigned long long own_room = (unsigned long long)chosen->sizes[0];
-    gemm_tuned *tuned = (gemm_tuned *)(uintptr_t)asker;
+    /* A question may be the first that needs a library, which is then opened. */
+    gemm_tuned *opening = (gemm_tuned *)(uintptr_t)tuned;
     const lt_library *lt;
     int mode = CAPTURE_MODE_RELAXED, is_found = 0;
     lt_call call;
@@ -201,7 +202,7 @@ static int prepare_library(const gemm_tuned *asker, const product *asked, unsign
     /* A stream may be captured: none of this is part of it. */
     if (tuned->cuda.exchange_capture_mode(&mode) != 0)
         return 0;
-    lt = lt_of(tuned);
+    lt = lt_of(opening);
     if (lt != NULL && row->has_algorithm && make_call(lt, row, row->algorithm_compute, asked, 0, NULL, &call) == 0) {
         is_found = make_known_algorithm(lt, row, &call, &result, own_room);
         free_call(lt, &call);
@@ -209,7 +210,7 @@ static int prepare_library(const gemm_tuned *asker, const product *asked, unsign
             chosen->compute = row->algorithm_compute;
     }
     if (!is_found && row->has_own_choice && row->is_plain) {
-        is_found = prepare_cublas(tuned, asked, room, chosen);
+        is_found = prepare_cublas(opening, asked, room, chosen);
     } else if (lt != NULL && !is_found && row->has_own_choice
                && make_call(lt, row, row->compute, asked, 0, NULL, &call) == 0) {
         is_found = propose_algorithm(lt, row, &call, &result, own_room);
