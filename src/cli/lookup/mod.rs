@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use indexmap::IndexMap;
 use serde_json::{Value, json};
 
 use crate::cli::arguments::{
@@ -19,7 +20,7 @@ use crate::cli::machine::{Wish, Workshop};
 use crate::cli::output::finish;
 use crate::cli::request;
 use crate::database::BUILT_IN;
-use crate::lookup::{Lookup, Question};
+use crate::lookup::{Lookup, Question, Unusable};
 use crate::model::{Device, Problem, Storage};
 use crate::render;
 use crate::report::answered;
@@ -108,8 +109,9 @@ fn run(arguments: &LookupArguments, console: Console) -> Result<Value, Failure> 
     let predictor = databases::predictor(known.files(), &device, (&families, &templates), console)?;
     let lookup =
         Lookup::new(known.all(), &families, &templates, &device, regime).with_predictor(predictor);
-    for unusable in lookup.unusable().iter().filter(|unusable| known.is_in_a_file(&unusable.key)) {
-        console.note(&format!("record {} is left out: {}", unusable.key, unusable.why));
+    let is_named = |unusable: &&Unusable| known.is_in_a_file(&unusable.key);
+    for note in left_out(lookup.unusable().iter().filter(is_named)) {
+        console.note(&note);
     }
     let lookup = if arguments.pin.is_some() { lookup.pinned() } else { lookup };
     let mut documents = Vec::new();
@@ -137,6 +139,19 @@ fn run(arguments: &LookupArguments, console: Console) -> Result<Value, Failure> 
     }
     let only = (documents.len() == 1).then(|| documents.pop()).flatten();
     Ok(only.unwrap_or_else(|| json!({ "answers": documents })))
+}
+
+/// A line for each reason why records cannot be used.
+fn left_out<'a>(unusable: impl Iterator<Item = &'a Unusable>) -> Vec<String> {
+    let mut keys: IndexMap<&str, Vec<&str>> = IndexMap::new();
+    for Unusable { key, why } in unusable {
+        keys.entry(why).or_default().push(key);
+    }
+    let line = |(why, keys): (&str, Vec<&str>)| match &keys[..] {
+        [key] => format!("record {key} is left out: {why}"),
+        keys => format!("{} records are left out, one of them {}: {why}", keys.len(), keys[0]),
+    };
+    keys.into_iter().map(line).collect()
 }
 
 /// The questions that the arguments ask: one at least.
@@ -186,4 +201,17 @@ fn device(
         console.note(&format!("No GPU found; answering for {}", device.name));
     }
     Ok(device)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_that_cannot_be_used_have_a_line_for_each_reason() {
+        let all = [("a", "old"), ("b", "wide"), ("c", "old"), ("d", "old")];
+        let unusable = all.map(|(key, why)| Unusable { key: key.to_owned(), why: why.to_owned() });
+        let notes = ["3 records are left out, one of them a: old", "record b is left out: wide"];
+        assert_eq!(left_out(unusable.iter()), notes);
+    }
 }
