@@ -215,11 +215,6 @@ impl CostModel {
         self.work.tiling
     }
 
-    /// Launches after the first.
-    pub fn more_launches(&self) -> u32 {
-        self.work.more_launches
-    }
-
     /// Clocks of the busiest SM.
     pub fn clocks(&self, problem: &Problem) -> f64 {
         if let Some(cost) = self.own(problem) {

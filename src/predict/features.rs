@@ -3,7 +3,7 @@
 
 use indexmap::IndexMap;
 
-use super::analytic::{CostModel, OwnCost};
+use super::analytic::{CostModel, Dealt, OwnCost, Parts};
 use super::streaming::StreamingCost;
 use super::tensor_cores::TensorCoreCost;
 use crate::model::{Compute, Configuration, Device, Problem, Storage, Value};
@@ -15,6 +15,12 @@ use crate::trees::{COLUMNS, FeatureRow};
 const PROBLEM_COLUMNS: usize = 9;
 const COST_COLUMNS: usize = 15;
 const FIXED_COLUMNS: usize = PROBLEM_COLUMNS + COST_COLUMNS + 1;
+
+/// Elements of f32 that a load brings at most.
+const MOST_LOADED: f64 = 4.0;
+
+/// Lanes for f32 of an SM: as many threads execute an instruction at once.
+const LANES_OF_AN_SM: f64 = 128.0;
 
 /// Kernel as the learned model of its family reads it.
 #[derive(Debug, Clone)]
@@ -54,7 +60,7 @@ impl ProblemFeatures {
         let (columns, clocks) = match cost.own(&self.problem) {
             Some(OwnCost::Streaming(cost)) => (streaming_columns(&cost), cost.clocks),
             Some(OwnCost::TensorCores(cost)) => (tensor_core_columns(&cost), cost.clocks),
-            None => (cost_columns(cost, &self.problem), cost.clocks(&self.problem)),
+            None => (self.tiled_columns(cost), cost.clocks(&self.problem)),
         };
         let modelled = (cost.launching().0 + clocks / clocks_per_us).ln();
         let fixed = self.columns.into_iter().chain(columns).chain([modelled]);
@@ -62,6 +68,49 @@ impl ProblemFeatures {
             *column = value as f32;
         }
         modelled
+    }
+
+    /// Tiles, waves and their unused shares; zeros where the grid is not understood.
+    fn tiled_columns(&self, cost: &CostModel) -> [f64; COST_COLUMNS] {
+        let Some(dealt) = cost.dealt(&self.problem) else { return [0.0; COST_COLUMNS] };
+        let [tile_m, tile_n] = dealt.tile;
+        let [filled_m, filled_n] = dealt.filled;
+        let parts = cost.parts();
+        let resident = parts.resident as f64;
+        let busiest = dealt.share.ceil().max(1.0);
+        let in_last_wave = busiest - ((busiest / resident).ceil() - 1.0) * resident;
+        [
+            tile_m,
+            tile_n,
+            dealt.threads,
+            tile_m * tile_n / dealt.threads.max(1.0),
+            filled_m,
+            filled_n,
+            dealt.share,
+            busiest / dealt.share.max(1e-9),
+            busiest / resident,
+            in_last_wave * dealt.threads / LANES_OF_AN_SM,
+            dealt.steps,
+            dealt.parts,
+            parts.of_a,
+            parts.of_b,
+            self.loads_of_a_step(&parts, &dealt),
+        ]
+    }
+
+    /// Loads of each thread that bring the operands of a step of K: of up to four elements along a row of the tile where
+    /// they lie together in memory, of one where K does.
+    fn loads_of_a_step(&self, parts: &Parts, dealt: &Dealt) -> f64 {
+        let [_, _, _, _, a_transposed, b_transposed, lda, ldb, _] = self.columns;
+        let elements = |packed: f64, is_along_tile: bool, alignment: f64| match packed > 0.0 {
+            true => MOST_LOADED,
+            false if is_along_tile => alignment.exp2().min(MOST_LOADED),
+            false => 1.0,
+        };
+        let of_a = elements(parts.of_a, a_transposed > 0.0, lda);
+        let of_b = elements(parts.of_b, b_transposed == 0.0, ldb);
+        let [tile_m, tile_n] = dealt.tile;
+        (tile_m / of_a + tile_n / of_b) / dealt.threads.max(1.0)
     }
 }
 
@@ -156,33 +205,7 @@ impl SpaceColumns {
     }
 }
 
-/// Tiles, waves and their unused shares; zeros where the grid is not understood.
-fn cost_columns(cost: &CostModel, problem: &Problem) -> [f64; COST_COLUMNS] {
-    let Some(dealt) = cost.dealt(problem) else { return [0.0; COST_COLUMNS] };
-    let [tile_m, tile_n] = dealt.tile;
-    let [filled_m, filled_n] = dealt.filled;
-    let parts = cost.parts();
-    let busiest = dealt.share.ceil().max(1.0);
-    [
-        tile_m,
-        tile_n,
-        dealt.threads,
-        tile_m * tile_n / dealt.threads.max(1.0),
-        filled_m,
-        filled_n,
-        dealt.share,
-        busiest / dealt.share.max(1e-9),
-        busiest / parts.resident as f64,
-        dealt.waves,
-        dealt.steps,
-        dealt.parts,
-        parts.of_a,
-        parts.of_b,
-        f64::from(cost.more_launches()),
-    ]
-}
-
-/// The same of a kernel that streams an operand, and what its threads have to do.
+/// What a kernel that streams an operand does, and what its threads have to do.
 fn streaming_columns(cost: &StreamingCost) -> [f64; COST_COLUMNS] {
     let [tile_m, tile_n] = cost.block.tile.map(|extent| extent as f64);
     let [filled_m, filled_n] = cost.filled;

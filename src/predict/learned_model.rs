@@ -2,6 +2,7 @@
 //! features of kernel and problem. The file form; training stands in `training`.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use indexmap::IndexMap;
 use serde::de::IgnoredAny;
@@ -18,10 +19,10 @@ use crate::space::Family;
 use crate::trees::{BoostedTrees, COLUMNS, LANES, Precision};
 
 /// Raised whenever columns or their meaning change.
-pub(super) const VERSION: u32 = 4;
+pub(super) const VERSION: u32 = 5;
 
-/// The version before: one model for each family, without the identity of its code. Read as models of unknown code.
-const WITHOUT_CODE: u32 = 3;
+/// Versions with other columns, of which 3 has one model for each family. Read as models of unknown code.
+const WITH_OTHER_COLUMNS: RangeInclusive<u32> = 3..=4;
 
 /// How much larger the error is on another device: with the model of an H200, nine in ten times of an H100 were within 15 %
 /// (`pipelined`) and 31 % (`skinny`), where 17 and 19 % are expected on the H200.
@@ -139,7 +140,9 @@ impl LearnedModel {
     pub fn parse(text: &str) -> Result<Self, LearnedModelError> {
         match serde_json::from_str::<VersionHeader>(text)?.gemm_tune_model {
             VERSION => Ok(serde_json::from_str(text)?),
-            WITHOUT_CODE => Ok(serde_json::from_value(migrated(serde_json::from_str(text)?))?),
+            former if WITH_OTHER_COLUMNS.contains(&former) => {
+                Ok(serde_json::from_value(migrated(serde_json::from_str(text)?))?)
+            }
             found => Err(LearnedModelError::Version { found }),
         }
     }
@@ -233,7 +236,7 @@ impl LearnedModel {
     }
 }
 
-/// The parameters of a model: with their values, or the bare names of the version before. Their order is the order of
+/// The parameters of a model: with their values, or the bare names of version 3. Their order is the order of
 /// the columns that the trees read.
 fn parameters<'de, D: Deserializer<'de>>(
     deserializer: D,
@@ -250,16 +253,20 @@ fn parameters<'de, D: Deserializer<'de>>(
     })
 }
 
-/// A file of the version before in today's form.
+/// A file of a former version in today's form.
 fn migrated(mut file: Json) -> Json {
     if let Some(file) = file.as_object_mut() {
         file.remove("gemm_tune_experience");
         file.insert("gemm_tune_model".to_owned(), VERSION.into());
     }
     let families = file.get_mut("families").and_then(Json::as_object_mut);
-    for model in families.into_iter().flat_map(serde_json::Map::values_mut) {
-        model["template_hash"] = "".into();
-        *model = Json::Array(vec![model.take()]);
+    for models in families.into_iter().flat_map(serde_json::Map::values_mut) {
+        if models.is_object() {
+            *models = Json::Array(vec![models.take()]);
+        }
+        for model in models.as_array_mut().into_iter().flatten().filter(|model| model.is_object()) {
+            model["template_hash"] = "".into();
+        }
     }
     file
 }

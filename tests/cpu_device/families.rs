@@ -43,3 +43,18 @@ fn integers_wrap_as_on_the_gpu() {
         check(&rendered(family, &problem, &[]), family, &problem, (3.0, 2.0));
     }
 }
+
+/// Rows and vectors of C that one thread has: rows of 37 elements begin at another place of 16 bytes each.
+#[test]
+fn threads_with_several_elements_of_a_short_k_give_the_bits_of_three_loops() {
+    for layout in ["nn", "nt", "tn", "tt"] {
+        for (tm, tn) in [(1, 1), (2, 1), (16, 1), (1, 4), (8, 4)] {
+            let problem = Problem { batch: 2, ..problem("69x37x5", Dtype::F32, layout) };
+            for unroll in [1, 4] {
+                let values = [("TM", tm), ("TN", tn), ("UNROLL", unroll)];
+                let rendered = rendered("short_k", &problem, &values);
+                check(&rendered, &format!("short_k {values:?}"), &problem, (1.5, -0.5));
+            }
+        }
+    }
+}

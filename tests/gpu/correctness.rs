@@ -56,8 +56,16 @@ pub(crate) fn reference_agrees() -> Result<(), Failed> {
 /// Every candidate of a family over shapes that meet each edge, all layouts, its GEMM types in turn, batches: a
 /// sample of a large space, all of a small one.
 pub(crate) fn family_is_correct(family: &Family) -> Result<(), Failed> {
-    let shapes =
-        [(1, 1, 1), (7, 5, 3), (33, 65, 129), (128, 256, 64), (127, 257, 65), (300, 8, 1000)];
+    let shapes = [
+        (1, 1, 1),
+        (7, 5, 3),
+        (33, 65, 129),
+        (128, 256, 64),
+        (127, 257, 65),
+        (300, 8, 1000),
+        // So large that threads have several elements of C where K is short.
+        (2051, 1059, 3),
+    ];
     let mut kit = kit(vec![family.clone()], Templates::built_in().unwrap());
     let mut correct_ones = 0;
     let types = served_types(family, &kit.machine.device());

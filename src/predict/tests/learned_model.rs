@@ -88,7 +88,7 @@ fn a_file_holds_the_model_and_others_are_refused() {
     let learned = LEARNED.clone();
     let text = learned.text().unwrap();
     assert_eq!(LearnedModel::parse(&text).unwrap(), learned);
-    let newer = text.replacen("\"gemm_tune_model\":4", "\"gemm_tune_model\":99", 1);
+    let newer = text.replacen("\"gemm_tune_model\":5", "\"gemm_tune_model\":99", 1);
     for (text, words) in [
         ("", "no file of `gemm-tune learn`: EOF"),
         ("{}", "no file of `gemm-tune learn`: missing field"),
