@@ -22,7 +22,7 @@ int main(void)
         { 44, 31, 23, 25, 33, 35 }, /* padded */
         { 999, 1001, 77, 0, 0, 0 },
         { 16, 64, 2912, 0, 0, 0 },
-        { 4096, 4096, 4096, 0, 0, 0 },
+        { 512, 512, 65536, 0, 0, 0 }, /* for more than the pool has */
     };
     static const float alpha = 1.5f, beta = 0.5f, none = 0;
     gemm_tuned_operands operands = gemm_tuned_no_operands();
