@@ -19,7 +19,7 @@ const FIXED_COLUMNS: usize = PROBLEM_COLUMNS + COST_COLUMNS + 1;
 /// Elements of f32 that a load brings at most.
 const MOST_LOADED: f64 = 4.0;
 
-/// Lanes for f32 of an SM: as many threads execute an instruction at once.
+/// Lanes for f32 of an SM of compute capability 9.0, the unit of threads in the last wave.
 const LANES_OF_AN_SM: f64 = 128.0;
 
 /// Kernel as the learned model of its family reads it.
