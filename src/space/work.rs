@@ -201,9 +201,21 @@ mod tests {
 
     /// Most blocks that a grid has beyond those declared. `skinny_mma` deals up to 64 lines that begin anywhere
     /// out to at most 8 blocks. The last group of lines has as many blocks as the others, though it may have one line.
-    fn most_unfilled(family: &Family, configuration: &Configuration) -> u64 {
-        let parts = configuration.get("SPLIT_K").and_then(Value::number).unwrap_or(1.0) as u64;
-        if family.name == "skinny_mma" { 7 * parts } else { 0 }
+    /// `short_k` with vectors of C has whole steps of 8 rows, and columns that begin up to 7 before C.
+    fn most_unfilled(family: &Family, configuration: &Configuration, shape: Shape) -> u64 {
+        const STEP: u64 = 8;
+        let value = |name| configuration.get(name).and_then(Value::number).unwrap_or(1.0) as u64;
+        match family.name.as_str() {
+            "skinny_mma" => (STEP - 1) * value("SPLIT_K"),
+            "short_k" if value("TN") > 1 => {
+                let (block_m, block_n) = (value("BLOCK_M"), value("BLOCK_N") * value("TN"));
+                let rows = shape.m.div_ceil(block_m * value("TM"));
+                let columns = shape.n.div_ceil(block_n);
+                let (more_rows, more_columns) = (STEP.div_ceil(block_m), STEP.div_ceil(block_n));
+                rows * more_columns + (columns + more_columns) * more_rows
+            }
+            _ => 0,
+        }
     }
 
     proptest! {
@@ -228,7 +240,7 @@ mod tests {
                 let picks = picks.iter().filter(|_| !space.is_empty());
                 for pick in picks {
                     let configuration = space.get(pick.index(space.len())).unwrap();
-                    let most = most_unfilled(family, &configuration);
+                    let most = most_unfilled(family, &configuration, problem.shape);
                     let counted = blocks(family, &configuration, &problem, &device);
                     let is_right = counted.is_none_or(|counted| {
                         counted.is_some_and(|[declared, grid]| (declared..=declared + most).contains(&grid))
