@@ -78,7 +78,7 @@ impl ProblemFeatures {
         let parts = cost.parts();
         let resident = parts.resident as f64;
         let busiest = dealt.share.ceil().max(1.0);
-        let in_last_wave = busiest - ((busiest / resident).ceil() - 1.0) * resident;
+        let in_last_wave = busiest - (dealt.waves - 1.0) * resident;
         [
             tile_m,
             tile_n,
@@ -102,10 +102,14 @@ impl ProblemFeatures {
     /// they lie together in memory, of one where K does.
     fn loads_of_a_step(&self, parts: &Parts, dealt: &Dealt) -> f64 {
         let [_, _, _, _, a_transposed, b_transposed, lda, ldb, _] = self.columns;
-        let elements = |packed: f64, is_along_tile: bool, alignment: f64| match packed > 0.0 {
-            true => MOST_LOADED,
-            false if is_along_tile => alignment.exp2().min(MOST_LOADED),
-            false => 1.0,
+        let elements = |packed: f64, is_along_tile: bool, alignment: f64| {
+            if packed > 0.0 {
+                MOST_LOADED
+            } else if is_along_tile {
+                alignment.exp2().min(MOST_LOADED)
+            } else {
+                1.0
+            }
         };
         let of_a = elements(parts.of_a, a_transposed > 0.0, lda);
         let of_b = elements(parts.of_b, b_transposed == 0.0, ldb);
