@@ -351,8 +351,9 @@ fn a_workspace_is_aligned_as_declared_and_no_further() {
     assert!(misaligned(&declared) > 0, "kernels store 16 bytes at once");
 }
 
-/// `gemm-tune check --family mma --family wgmma --all-types --sample all` executes the rest. Rows of the last shape are
-/// multiples of 16 bytes, as tensor maps need.
+/// `gemm-tune check --family mma --family wgmma --all-types --sample all` executes the rest. Rows of the second shape are
+/// multiples of 16 bytes, as tensor maps need. What follows the product is the same code for every layout of operands, so
+/// that the third shape has one epilogue of each GEMM type.
 #[test]
 fn every_gemm_type_and_epilogue_of_tensor_cores_passes() {
     if compiler_or_skip().is_none() {
@@ -374,29 +375,27 @@ fn every_gemm_type_and_epilogue_of_tensor_cores_passes() {
             smaller.iter().fold(default.to_owned(), |text, (from, to)| text.replace(from, to));
         std::fs::write(spaces.path().join(name), format!("{space}[default]{default}")).unwrap();
     }
-    let checks =
-        [("mma", "nt", "33x65x72"), ("wgmma", "nt", "33x72x160"), ("mma", "tn", "100x36x17")];
-    for (family, layout, shape) in checks.into_iter().take(cases(2, 3)) {
-        let said = gemm_tune(&[
-            "check",
-            "--family",
-            family,
-            "--all-types",
-            "--sample",
-            "1",
-            "--shape",
-            shape,
-            "--layout",
-            layout,
-            "--batch",
-            "2",
-            "--cache",
-            "target/test-cache",
-            "--spaces",
-            spaces.path().to_str().unwrap(),
-            "-q",
-        ]);
+    let check = |problem: &str, passed: usize| {
+        let options = "--sample 1 --batch 2 --cache target/test-cache -q --spaces";
+        let words = problem.split(' ').chain(options.split(' '));
+        let said = gemm_tune(
+            &["check"].into_iter().chain(words).chain(spaces.path().to_str()).collect::<Vec<_>>(),
+        );
         assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
-        assert!(said.out.contains("134 passed, 0 failed"), "{}", said.out);
+        assert!(said.out.contains(&format!("{passed} passed, 0 failed")), "{}", said.out);
+    };
+    check("--family mma --all-types --shape 33x65x72 --layout nt", 134);
+    check("--family wgmma --all-types --shape 33x72x160 --layout nt", 134);
+    let types = [
+        ("f16", "f16", "f16"),
+        ("f16", "f32", "f16"),
+        ("bf16", "bf16", "bf16"),
+        ("bf16", "f32", "bf16"),
+        ("f32", "f32", "tf32"),
+        ("i8", "i32", "i8"),
+    ];
+    for (dtype, out, compute) in types.into_iter().take(cases(2, 6)) {
+        let types = format!("--dtype {dtype} --out {out} --compute {compute} --epilogue bias,relu");
+        check(&format!("--family mma {types} --shape 100x36x17 --layout tn"), 1);
     }
 }
