@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use indexmap::IndexMap;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 use thiserror::Error;
 
 use super::features::{FeatureReader, KernelFeatures, ProblemFeatures};
@@ -18,11 +18,12 @@ use crate::render::Templates;
 use crate::space::Family;
 use crate::trees::{BoostedTrees, COLUMNS, LANES, Precision};
 
-/// Raised whenever columns or their meaning change.
-pub(super) const VERSION: u32 = 5;
+/// Raised whenever columns or their meaning change, or the form of trees.
+pub(super) const VERSION: u32 = 6;
 
-/// Versions with other columns, of which 3 has one model for each family. Read as models of unknown code.
-const WITH_OTHER_COLUMNS: RangeInclusive<u32> = 3..=4;
+/// Versions with other columns or trees, of which 3 has one model for each family. Read without their trees, as models of
+/// unknown code.
+const WITH_OTHER_TREES: RangeInclusive<u32> = 3..=5;
 
 /// How much larger the error is on another device: with the model of an H200, nine in ten times of an H100 were within 15 %
 /// (`pipelined`) and 31 % (`skinny`), where 17 and 19 % are expected on the H200.
@@ -140,7 +141,7 @@ impl LearnedModel {
     pub fn parse(text: &str) -> Result<Self, LearnedModelError> {
         match serde_json::from_str::<VersionHeader>(text)?.gemm_tune_model {
             VERSION => Ok(serde_json::from_str(text)?),
-            former if WITH_OTHER_COLUMNS.contains(&former) => {
+            former if WITH_OTHER_TREES.contains(&former) => {
                 Ok(serde_json::from_value(migrated(serde_json::from_str(text)?))?)
             }
             found => Err(LearnedModelError::Version { found }),
@@ -253,7 +254,7 @@ fn parameters<'de, D: Deserializer<'de>>(
     })
 }
 
-/// A file of a former version in today's form.
+/// A file of a former version in today's form, without its trees.
 fn migrated(mut file: Json) -> Json {
     if let Some(file) = file.as_object_mut() {
         file.remove("gemm_tune_experience");
@@ -266,6 +267,7 @@ fn migrated(mut file: Json) -> Json {
         }
         for model in models.as_array_mut().into_iter().flatten().filter(|model| model.is_object()) {
             model["template_hash"] = "".into();
+            model["boosted"] = json!(BoostedTrees::default());
         }
     }
     file

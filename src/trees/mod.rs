@@ -4,10 +4,12 @@
 //! All leaves of a tree have one depth, so that a walk has no unpredictable branch. Deterministic: nothing is random, and sums
 //! are taken in one order.
 
+mod file;
 mod training;
 
 use serde::{Deserialize, Serialize};
 
+use file::TreesFile;
 pub use training::TrainingRows;
 
 /// The first trees, which alone make coarse predictions. Of 200 drawn problems, the least of the 24 kernels with the lowest
@@ -15,8 +17,8 @@ pub use training::TrainingRows;
 const COARSE_TREES: usize = 50;
 
 /// Splits on a path, and leaves of a tree: one more than its splits, so that a mask keeps indices of both in
-/// range.
-const DEPTH: usize = 4;
+/// range. With a depth of 4, 5 and 6, kernels chosen for 1,766 problems, each held out, take 1.025, 1.023 and 1.020 times the best.
+const DEPTH: usize = 6;
 const LEAVES: usize = 1 << DEPTH;
 const WITHIN: usize = LEAVES - 1;
 
@@ -32,9 +34,9 @@ pub const LANES: usize = 8;
 pub type FeatureLanes = [[f32; LANES]; COLUMNS];
 
 /// Regression tree. Rows at split `i` go to split `2i + 1` where their value is at most the cut, else to `2i + 2`;
-/// leaves follow the last splits in the same order. The last entry of the first two lists is unused.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// leaves follow the last splits in the same order. The last entry of the first two lists is unused. Leaves are numbers of
+/// f16, as files have them.
+#[derive(Debug, Clone, Copy, PartialEq)]
 struct Tree {
     columns: [u8; LEAVES],
     cuts: [f32; LEAVES],
@@ -43,7 +45,7 @@ struct Tree {
 
 /// Trees whose sum is the prediction.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "TreesFile", into = "TreesFile")]
 pub struct BoostedTrees {
     base: f32,
     trees: Vec<Tree>,
@@ -93,30 +95,17 @@ impl BoostedTrees {
 }
 
 impl Tree {
-    /// Leaves of several rows. Evaluating all fifteen splits by vectors takes half the time of a walk for each row.
+    /// Leaves of several rows. Level by level: the walks of the rows do not wait for one another, which takes half the time
+    /// of one walk after the other.
     fn leaves(&self, rows: &FeatureLanes) -> [usize; LANES] {
-        let mut over = [[0_u32; LANES]; WITHIN];
-        for (split, over) in over.iter_mut().enumerate() {
-            let column = &rows[usize::from(self.columns[split]) % COLUMNS];
-            for (over, value) in over.iter_mut().zip(column) {
-                *over = u32::from(*value > self.cuts[split]);
+        let mut nodes = [0; LANES];
+        for _ in 0..DEPTH {
+            for (row, node) in nodes.iter_mut().enumerate() {
+                let split = *node & WITHIN;
+                let column = &rows[usize::from(self.columns[split]) % COLUMNS];
+                *node = 2 * *node + 1 + usize::from(column[row] > self.cuts[split]);
             }
         }
-        std::array::from_fn(|row| {
-            let split = |at: usize| over[at][row];
-            let first = split(0);
-            let second = pick(first, split(1), split(2));
-            let of_third = |low: usize| pick(second, split(low), split(low + 1));
-            let third = pick(first, of_third(3), of_third(5));
-            let of_last = |low: usize| pick(third, split(low), split(low + 1));
-            let of_half = |low: usize| pick(second, of_last(low), of_last(low + 2));
-            let last = pick(first, of_half(7), of_half(11));
-            (8 * first + 4 * second + 2 * third + last) as usize
-        })
+        nodes.map(|node| (node + 1) & WITHIN)
     }
-}
-
-/// The first of two where `bit` is 0, the second where it is 1, without a branch.
-fn pick(bit: u32, no: u32, yes: u32) -> u32 {
-    (no & bit.wrapping_sub(1)) | (yes & bit.wrapping_neg())
 }
