@@ -144,9 +144,7 @@ impl<'f> FeatureReader<'f> {
                 true => FormerParameter::Follows(name.clone(), IndexMap::new()),
                 false => family.former_parameter(name)?,
             };
-            // Files of an earlier version list no values.
-            let own = family.parameters.get(name).filter(|_| values.is_empty());
-            Some(ParameterColumn { source, values: own.unwrap_or(values) })
+            Some(ParameterColumn { source, values })
         };
         Some(Self { columns: parameters.iter().map(column).collect::<Option<_>>()? })
     }

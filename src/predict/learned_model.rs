@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use indexmap::IndexMap;
-use serde::de::IgnoredAny;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 use thiserror::Error;
 
@@ -21,8 +20,8 @@ use crate::trees::{BoostedTrees, COLUMNS, LANES, Precision};
 /// Raised whenever columns or their meaning change, or the form of trees.
 pub(super) const VERSION: u32 = 6;
 
-/// Versions with other columns or trees, of which 3 has one model for each family. Read without their trees, as models of
-/// unknown code.
+/// Versions with other columns or trees, of which 3 has one model for each family. Read without their kernels and trees, as
+/// models of unknown code.
 const WITH_OTHER_TREES: RangeInclusive<u32> = 3..=5;
 
 /// How much larger the error is on another device: with the model of an H200, nine in ten times of an H100 were within 15 %
@@ -59,13 +58,9 @@ pub struct FamilyModel {
     #[serde(flatten)]
     pub types: GemmType,
     /// Parameters that are features, each with its values at the time of training.
-    #[serde(deserialize_with = "parameters")]
     pub(super) parameters: IndexMap<String, Vec<Value>>,
     /// The kernel set: values of the parameters.
     pub(super) kernels: Vec<Vec<Value>>,
-    /// Of earlier files: nothing reads it.
-    #[serde(default, rename = "shortlists", skip_serializing)]
-    pub(super) former_lists: IgnoredAny,
     pub(super) boosted: BoostedTrees,
 }
 
@@ -237,24 +232,7 @@ impl LearnedModel {
     }
 }
 
-/// The parameters of a model: with their values, or the bare names of version 3. Their order is the order of
-/// the columns that the trees read.
-fn parameters<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<IndexMap<String, Vec<Value>>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Parameters {
-        Named(Vec<String>),
-        WithValues(IndexMap<String, Vec<Value>>),
-    }
-    Ok(match Parameters::deserialize(deserializer)? {
-        Parameters::Named(names) => names.into_iter().map(|name| (name, Vec::new())).collect(),
-        Parameters::WithValues(parameters) => parameters,
-    })
-}
-
-/// A file of a former version in today's form, without its trees.
+/// A file of a former version in today's form. Of its models the names and sizes are left, so that their users are told.
 fn migrated(mut file: Json) -> Json {
     if let Some(file) = file.as_object_mut() {
         file.remove("gemm_tune_experience");
@@ -265,9 +243,14 @@ fn migrated(mut file: Json) -> Json {
         if models.is_object() {
             *models = Json::Array(vec![models.take()]);
         }
-        for model in models.as_array_mut().into_iter().flatten().filter(|model| model.is_object()) {
-            model["template_hash"] = "".into();
-            model["boosted"] = json!(BoostedTrees::default());
+        for model in models.as_array_mut().into_iter().flatten().filter_map(Json::as_object_mut) {
+            model.remove("shortlists");
+            model.extend([
+                ("template_hash".to_owned(), json!("")),
+                ("parameters".to_owned(), json!({})),
+                ("kernels".to_owned(), json!([])),
+                ("boosted".to_owned(), json!(BoostedTrees::default())),
+            ]);
         }
     }
     file

@@ -4,7 +4,6 @@ use std::collections::HashSet;
 
 use indexmap::IndexMap;
 use rayon::prelude::*;
-use serde::de::IgnoredAny;
 
 use super::features::{FeatureReader, ProblemFeatures};
 use super::learned_model::{FamilyModel, LearnedModel, VERSION};
@@ -177,7 +176,6 @@ impl UntrainedModel<'_> {
             types: *self.types,
             kernels,
             parameters: parameters.clone(),
-            former_lists: IgnoredAny,
             boosted: self.boosted(of_problems.iter().chain(&of_former)),
         };
         let chosen = kernel_set::choose(&model, family, device);

@@ -79,3 +79,44 @@ impl TryFrom<TreesFile> for BoostedTrees {
         Ok(Self { base: file.base, trees: trees.collect() })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trees::{COLUMNS, Precision};
+
+    fn trees(column: u8, leaf: f32) -> BoostedTrees {
+        let tree = Tree { columns: [column; LEAVES], cuts: [-2.5; LEAVES], leaves: [leaf; LEAVES] };
+        BoostedTrees { base: 0.125, trees: vec![tree; 3] }
+    }
+
+    fn read(text: &str) -> Result<BoostedTrees, String> {
+        serde_json::from_str(text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn files_hold_trees_and_may_name_any_column() {
+        let written = trees(255, 0.75);
+        let read = read(&serde_json::to_string(&written).unwrap()).unwrap();
+        assert_eq!(read, written);
+        assert_eq!(read.predict(&[0.0; COLUMNS], Precision::Full), 0.125 + 3.0 * 0.75);
+    }
+
+    #[test]
+    fn files_that_hold_no_trees_are_refused() {
+        let file = |columns: &str, cuts: &str, leaves: &str| {
+            let lists = [("columns", columns), ("cuts", cuts), ("leaves", leaves)];
+            let lists = lists.map(|(name, list)| format!("\"{name}\":\"{list}\""));
+            format!("{{\"base\":0,{}}}", lists.join(","))
+        };
+        for (text, words) in [
+            (file("AA=", "", ""), "`columns` of the trees is no base64"),
+            (file("", "AAAA", ""), "0 columns, 0 cuts and 0 leaves: as many of each are needed"),
+            (file("AAAA", "", "AAAA"), "3 columns, 0 cuts and 1 leaves"),
+            (serde_json::to_string(&trees(0, f32::INFINITY)).unwrap(), "is not finite"),
+        ] {
+            let error = read(&text).unwrap_err();
+            assert!(error.contains(words), "{error}");
+        }
+    }
+}
