@@ -28,6 +28,7 @@ use gemm_tune::validate::inputs::ValueKind;
 use rayon::prelude::*;
 
 use crate::support::cases::cases;
+use crate::support::small_tiles::with_small_tiles;
 use crate::support::{boxes, compiler_or_skip};
 
 /// What lies between rows: a NaN that no arithmetic makes.
@@ -398,8 +399,9 @@ fn every_family_keeps_within_rows_that_are_padded_or_begin_anywhere() {
     let (families, templates) = (Families::built_in().unwrap(), Templates::built_in().unwrap());
     let (templates, compiler) = (&templates, &compiler);
     // Searches on this architecture exclude all of `tma`; this variant of it has configurations.
-    let boxes = boxes::boxes();
-    for family in families.iter().filter(|family| family.name != "tma").chain([&boxes]) {
+    let others = families.iter().filter(|family| family.name != "tma").map(with_small_tiles);
+    for family in others.chain([boxes::boxes()]) {
+        let family = &family;
         let Some(types) = stored_in_f32(family) else { continue };
         let executed = chosen.par_iter().flat_map_iter(|&(number, case)| {
             let case = Case { problem: Problem { types, ..case.problem }, ..case };

@@ -9,22 +9,27 @@ use super::{all_pass, checked, checked_on, problem, with_epilogues};
 use crate::support::cases::cases;
 use crate::support::compiler_or_skip;
 
-/// A built-in family with one value of a parameter alone.
-fn restricted(family: &str, parameter: &str, value: &str) -> Family {
-    let mut family = Families::built_in().unwrap().get(family).unwrap().clone();
+/// A family with one value of a parameter alone.
+pub(super) fn restricted(mut family: Family, parameter: &str, value: &str) -> Family {
     let values = family.parameters.get_mut(parameter).unwrap();
     values.retain(|known| known.to_string() == value);
     assert_eq!(values.len(), 1, "{parameter} = {value}");
     family
 }
 
+fn built_in(family: &str) -> Family {
+    Families::built_in().unwrap().get(family).unwrap().clone()
+}
+
 /// A GPU of 3 or 5 SMs has its tail where products are small enough for the host.
 #[test]
 fn a_tail_that_blocks_share_is_right_on_every_kind_of_edge() {
     let Some(compiler) = compiler_or_skip() else { return };
-    let (family, templates) =
-        ([restricted("pipelined", "SCHEDULER", "stream_k")], Templates::built_in().unwrap());
-    let (sample, mut executed) = (cases(1, 2), 0);
+    let (family, templates) = (
+        [restricted(built_in("pipelined"), "SCHEDULER", "stream_k")],
+        Templates::built_in().unwrap(),
+    );
+    let mut executed = 0;
     for (sms, shapes) in [
         (3, ["256x256x300", "257x391x258", "300x262x517"]),
         (5, ["320x384x131", "510x258x260", "301x515x257"]),
@@ -34,20 +39,20 @@ fn a_tail_that_blocks_share_is_right_on_every_kind_of_edge() {
         let mut problems: Vec<Problem> = pairs.collect();
         with_epilogues(&mut problems);
         let kit = (family.as_slice(), &templates);
-        let results = checked_on(&device, &compiler, kit, &problems, Sample::Of(sample));
+        let results = checked_on(&device, &compiler, kit, &problems, Sample::Of(1));
         for result in &results {
             println!("{} on {sms} SMs: {} of {}", result.problem, result.passed, result.legal);
         }
         executed += all_pass(&results);
     }
     println!("{executed} executions passed");
-    assert!(executed * 8 >= 150 * sample, "{executed}");
+    assert!(executed >= 19, "{executed}");
 }
 
 #[test]
 fn rows_that_no_tensor_map_takes_are_loaded_and_shifted() {
     let Some(compiler) = compiler_or_skip() else { return };
-    let family = [restricted("wgmma", "UNALIGNED", "load")];
+    let family = [restricted(built_in("wgmma"), "UNALIGNED", "load")];
     let templates = Templates::built_in().unwrap();
     // One operand or both; rows of every alignment below 16 bytes; extents within a tile, and beyond.
     let all = [Layout::Nn, Layout::Nt, Layout::Tn, Layout::Tt];
@@ -70,8 +75,10 @@ fn rows_that_no_tensor_map_takes_are_loaded_and_shifted() {
 #[test]
 fn parts_of_k_that_meet_in_a_cluster_are_right_on_every_kind_of_edge() {
     let Some(compiler) = compiler_or_skip() else { return };
-    let (family, templates) =
-        ([restricted("pipelined", "REDUCTION", "cluster")], Templates::built_in().unwrap());
+    let (family, templates) = (
+        [restricted(built_in("pipelined"), "REDUCTION", "cluster")],
+        Templates::built_in().unwrap(),
+    );
     let shapes = ["65x70x300", "33x129x517", "96x64x1030"];
     let pairs = Layout::ALL.iter().flat_map(|layout| shapes.map(|s| problem(s, *layout)));
     let mut problems: Vec<Problem> = pairs.collect();
@@ -86,7 +93,8 @@ fn parts_of_k_that_meet_in_a_cluster_are_right_on_every_kind_of_edge() {
 #[test]
 fn parts_of_k_that_are_added_to_c_are_right_on_every_kind_of_edge() {
     let Some(compiler) = compiler_or_skip() else { return };
-    let family = [restricted("pipelined", "REDUCTION", "atomic").allowing_nondeterministic()];
+    let family =
+        [restricted(built_in("pipelined"), "REDUCTION", "atomic").allowing_nondeterministic()];
     let templates = Templates::built_in().unwrap();
     let shapes = ["65x70x300", "33x129x517", "96x64x1030"];
     let pairs = Layout::ALL.iter().flat_map(|layout| shapes.map(|s| problem(s, *layout)));
@@ -117,7 +125,8 @@ fn parts_of_k_that_are_added_to_c_are_right_on_every_kind_of_edge() {
 #[test]
 fn some_blocks_of_a_large_problem_have_their_operands_laid_out_whole() {
     let Some(compiler) = compiler_or_skip() else { return };
-    let kit = (vec![restricted("pipelined", "PACK", "a")], Templates::built_in().unwrap());
+    let kit =
+        (vec![restricted(built_in("pipelined"), "PACK", "a")], Templates::built_in().unwrap());
     let results = checked(&compiler, &kit, &[problem("2040x2000x64", Layout::Nn)], Sample::Of(2));
     assert_eq!(all_pass(&results), 2);
 }

@@ -14,6 +14,7 @@ pub(crate) mod emulated;
 pub(crate) mod packing_family;
 pub(crate) mod program;
 pub(crate) mod rounded_copies;
+pub(crate) mod small_tiles;
 pub(crate) mod tensor_products;
 pub(crate) mod without;
 

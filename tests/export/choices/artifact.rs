@@ -39,6 +39,9 @@ const TYPED: [(&str, &str, &str); 13] = [
     ("dependent", "f32 f32 f32 f32", ""),
 ];
 
+/// Kernels for any shape that an artifact has of each of these types at most.
+const MOST_TYPED: usize = 60;
+
 /// What answers are made of.
 pub(in crate::export) struct Known {
     pub(in crate::export) families: Vec<Family>,
@@ -130,7 +133,9 @@ impl Known {
             KernelDraft::of_record(&record, self.source()).unwrap()
         });
         let mut drafts: Vec<KernelDraft> = made.collect();
-        for_any_shape(&mut drafts, &self.lookup, self.source(), &mut |_, _| ());
+        // Programs choose among these as among the thousands that there are without a limit.
+        let source = ExportSource { max_kernels: Some(MOST_TYPED), ..self.source() };
+        for_any_shape(&mut drafts, &self.lookup, source, &mut |_, _| ());
         drafts
     }
 
