@@ -105,8 +105,8 @@ class Tuned:
         spec = importlib.util.spec_from_file_location("gemm_tuned", path)
         module = importlib.util.module_from_spec(spec)
         sys.modules["gemm_tuned"] = module
-        # gemm_tuned_torch is found beside it.
-        sys.path.append(self.folder)
+        # What it imports lies beside it, and is not that of another folder.
+        sys.path.insert(0, self.folder)
         spec.loader.exec_module(module)
         return module
 

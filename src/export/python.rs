@@ -16,8 +16,10 @@ pub const TRACE_MODULE: (&str, &str) =
     ("gemm_tuned_trace.py", include_str!("artifact/gemm_tuned_trace.py"));
 
 /// The modules, which are the same for every export.
-const MODULES: [(&str, &str); 7] = [
+const MODULES: [(&str, &str); 9] = [
     ("gemm_tuned.py", include_str!("artifact/gemm_tuned.py")),
+    ("gemm_tuned_library.py", include_str!("artifact/gemm_tuned_library.py")),
+    ("gemm_tuned_arrays.py", include_str!("artifact/gemm_tuned_arrays.py")),
     ("gemm_tuned_torch.py", include_str!("artifact/gemm_tuned_torch.py")),
     ("gemm_tuned_products.py", include_str!("artifact/gemm_tuned_products.py")),
     ("gemm_tuned_matmul.py", include_str!("artifact/gemm_tuned_matmul.py")),

@@ -19,7 +19,7 @@ OWN = 1 << 20  # a context of the caller's
 
 
 DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.int32, torch.int8]
-COMPUTES = list(gemm_tuned.COMPUTES)
+COMPUTES = list(gemm_tuned.library.COMPUTES)
 
 
 def matrix(address, batch, height, width, row, transposed, dtype):

@@ -42,7 +42,7 @@ def refused(words, call, *arguments, **named):
 
 # Callers that come at the same time make one handle.
 handles = []
-threads = [threading.Thread(target=lambda: handles.append(gemm_tuned._handle(0))) for _ in range(8)]
+threads = [threading.Thread(target=lambda: handles.append(gemm_tuned.library.handle_of(0))) for _ in range(8)]
 for thread in threads:
     thread.start()
 for thread in threads:
@@ -135,15 +135,15 @@ refused("have no product", gemm_tuned.matmul, a, a, alpha=0)
 assert not gemm_tuned._reserved
 captured, current, stream = [False], [0], torch.cuda.current_stream(0)
 torch._C._cuda_isCurrentStreamCapturing, torch._C._cuda_getDevice = lambda: captured[0], lambda: current[0]
-for known in (gemm_tuned._adapters, gemm_tuned._adapters_of_packages, gemm_tuned._calls):
+for known in (gemm_tuned.arrays.adapters, gemm_tuned.arrays.adapters_of_packages, gemm_tuned._calls):
     known.clear()
 
 
 def needed(shape):
     """Bytes of the workspace of the best kernel."""
-    adapter = gemm_tuned.adapter_of("torch")
-    call = gemm_tuned.prepared(adapter, (*map(adapter[0], operands(*shape)), 256, (None, None, ""), ()))
-    return gemm_tuned._chosen(call.handle, call.problem).workspace_bytes
+    adapter = gemm_tuned.arrays.adapter_of("torch")
+    call = gemm_tuned.prepared(adapter, (*map(adapter.described, operands(*shape)), 256, (None, None, ""), ()))
+    return gemm_tuned.library.chosen(call.handle, call.problem).workspace_bytes
 
 
 shapes = (64, 64, 65536), (256, 256, 16384), (512, 512, 512), (1024, 1024, 1024), (4096, 4096, 4096)

@@ -42,7 +42,7 @@ def lines():
 def again(mode):
     """A new handle in the same process."""
     os.environ["GEMM_TUNED_MEASURE"] = mode
-    gemm_tuned._handles.clear()
+    gemm_tuned.library.handles.clear()
     gemm_tuned._calls.clear()
 
 

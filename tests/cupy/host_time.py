@@ -48,7 +48,7 @@ class Library:
         return 0
 
     def gemm_tuned_run(self, handle, reference, operands, place, count, stream):
-        problem = gemm_tuned._Problem.from_address(reference)
+        problem = gemm_tuned.library.Problem.from_address(reference)
         names = "dtype dtype_d transpose_a transpose_b m n k batch lda ldb ldd stride_a stride_b".split()
         self.said = {name: getattr(problem, name) for name in names}
         self.operands = struct.unpack("12N", operands)
@@ -72,7 +72,7 @@ def microseconds(call):
 
 def check(library):
     """Transposed views, padded rows, batches and results of another dtype."""
-    for dtype, number in (("float32", gemm_tuned.F32), ("float16", gemm_tuned.F16), (ml_dtypes.bfloat16, gemm_tuned.BF16)):
+    for dtype, number in (("float32", gemm_tuned.library.F32), ("float16", gemm_tuned.library.F16), (ml_dtypes.bfloat16, gemm_tuned.library.BF16)):
         size = cupy.dtype(dtype).itemsize
         a, b = array((3, 8, 16), dtype, (256 * size, 32 * size, size)), array((24, 16), dtype).T
         for _ in range(2):
@@ -101,7 +101,7 @@ def check(library):
 def main():
     cupy.cuda.set_allocator(lambda size: MEMORY)
     cupy.cuda.runtime.getDevice, cupy.cuda.get_current_stream = (lambda: 0), lambda device: Current
-    library = gemm_tuned._loaded = Library()
+    library = gemm_tuned.library._library = Library()
     check(library)
     # A function of C in the place of the product, which returns the first argument: the handle, which is 0.
     pointer, size = ctypes.c_void_p, ctypes.c_size_t

@@ -95,12 +95,12 @@ def executed():
         subprocess.run(["c++", "-std=c++17", *shared, "-isystem", jax.ffi.include_dir(), f"{folder}/handler.cc",
                         f"{folder}/library.so", "-o", f"{folder}/handler.so"], check=True)
         handler = ctypes.CDLL(f"{folder}/handler.so").gemm_tuned_jax_multiply
-    before = tuned.TARGET, tuned._register, gemm_tuned._chosen
+    before = tuned.TARGET, tuned._register, gemm_tuned.library.chosen
     tuned.TARGET, tuned._register = "gemm_tuned_on_host", lambda: None
-    gemm_tuned._chosen = lambda handle, problem: types.SimpleNamespace(workspace_bytes=1000)
+    gemm_tuned.library.chosen = lambda handle, problem: types.SimpleNamespace(workspace_bytes=1000)
     jax.ffi.register_ffi_target(tuned.TARGET, jax.ffi.pycapsule(handler), platform="cpu")
     m, n, k, batch = 5, 7, 6, 3
-    for layout in gemm_tuned.LAYOUTS:
+    for layout in gemm_tuned.library.LAYOUTS:
         a, b = random(*((k, m) if layout[0] == "t" else (m, k))), random(*((n, k) if layout[1] == "t" else (k, n)))
         each = random(batch, *b.shape)
         named = {"bias": random(n), "residual": random(m, n), "c": random(m, n)}
@@ -109,7 +109,7 @@ def executed():
             call = jax.vmap(lambda b: tuned.matmul(a, b, layout=layout, **options))
             close(call(each), jax.vmap(lambda b: plain(a, b, layout=layout, **options))(each))
     refused("the product failed: bad argument", lambda: tuned.matmul(*(random(8, 8, dtype="float16") for _ in "ab")))
-    tuned.TARGET, tuned._register, gemm_tuned._chosen = before
+    tuned.TARGET, tuned._register, gemm_tuned.library.chosen = before
     jax.clear_caches()
     tuned._mapped.cache_clear()
 
@@ -145,8 +145,8 @@ def product(work, a, b, *others):
         own = {"bias": (n,), "col_scale": (n,), "row_scale": (m,)}.get(name, (m, n))
         assert one.shape == (*lead, *own), (name, one.shape)
     calls.append((m, n, k, batch, work.layout, work.epilogue))
-    value = tuned._by_jax(work._replace(out=gemm_tuned.F32), a, b)
-    if work.out == gemm_tuned.I32:
+    value = tuned._by_jax(work._replace(out=gemm_tuned.library.F32), a, b)
+    if work.out == gemm_tuned.library.I32:
         value = jnp.matmul(a.astype("int32"), b.astype("int32"))
     return tuned._finished(work, value, others).astype(tuned._dtype(work.out))
 
@@ -179,7 +179,7 @@ def stand_in():
     tuned._call = product
     m, n, k, batch = 5, 7, 6, 3
     words = "row-scale,bias,gelu,residual"
-    for layout in gemm_tuned.LAYOUTS:
+    for layout in gemm_tuned.library.LAYOUTS:
         stored_a = (k, m) if layout[0] == "t" else (m, k)
         stored_b = (n, k) if layout[1] == "t" else (k, n)
         a, b, many, each = random(*stored_a), random(*stored_b), random(batch, *stored_a), random(batch, *stored_b)

@@ -19,11 +19,11 @@ class Library:
     def __init__(self, module, run=None):
         self.module, self.epilogues, self.computes, self.calls = module, set(), set(), []
         self.gemm_tuned_run = run or self.run
-        self.dtypes = {number: getattr(torch, name) for number, name in module.ARRAY_NAMES.items()}
-        self.names = {number: name for name, number in module.COMPUTES.items()} | {module.DEFAULT: None}
+        self.dtypes = {number: getattr(torch, name) for number, name in module.arrays.ARRAY_NAMES.items()}
+        self.names = {number: name for name, number in module.library.COMPUTES.items()} | {module.library.DEFAULT: None}
 
     def gemm_tuned_version(self):
-        return self.module.VERSION
+        return self.module.library.VERSION
 
     def gemm_tuned_check(self, problem, text, count):
         return 0
@@ -34,7 +34,7 @@ class Library:
         epilogue, compute = self.wanted(problem._obj)
         has_kernel = epilogue in self.epilogues | {""} and compute in self.computes | {None}
         choice._obj.workspace_bytes = WORKSPACE if self.gemm_tuned_run == self.run else 0
-        return 0 if has_kernel else self.module.NO_KERNEL
+        return 0 if has_kernel else self.module.library.NO_KERNEL
 
     def wanted(self, problem):
         """The epilogue and the compute type of a problem."""
@@ -52,14 +52,14 @@ class Library:
         return torch.frombuffer(memory, dtype=dtype).as_strided(extents, strides)
 
     def run(self, handle, reference, operands, place, count, queue):
-        problem = self.module._Problem.from_address(reference)
+        problem = self.module.library.Problem.from_address(reference)
         size, a, b, d, alpha, beta, c, bias, row_scale, col_scale, residual, mul = struct.unpack("12N", operands)
         wanted = self.wanted(problem)
         assert size == len(operands) and place and count == WORKSPACE and not c
         assert a % problem.alignment == b % problem.alignment == d % 64 == 0, "addresses are less aligned"
         self.calls.append(wanted)
         batch, m, n, k = problem.batch, problem.m, problem.n, problem.k
-        scalar = ctypes.c_int if problem.dtype_d == self.module.I32 else ctypes.c_float
+        scalar = ctypes.c_int if problem.dtype_d == self.module.library.I32 else ctypes.c_float
         alpha, beta = (scalar.from_address(at).value if at else none for at, none in ((alpha, 1), (beta, 0)))
         out = self.matrix(d, problem.dtype_d, batch, (m, n), False, problem.ldd, problem.stride_d)
         of_a = self.matrix(a, problem.dtype, batch, (m, k), problem.transpose_a, problem.lda, problem.stride_a)
@@ -72,10 +72,10 @@ class Library:
         for word in filter(None, words):
             if word in ("bias", "col-scale"):
                 # Each product of a batch has its own.
-                dtype = self.module.F32 if word == "col-scale" else problem.dtype_d
+                dtype = self.module.library.F32 if word == "col-scale" else problem.dtype_d
                 operand = self.array(at[word], dtype, (batch, 1, n), (n, n, 1))
             elif word == "row-scale":
-                operand = self.array(row_scale, self.module.F32, (batch, m, 1), (m, 1, 1))
+                operand = self.array(row_scale, self.module.library.F32, (batch, m, 1), (m, 1, 1))
             elif word in at:
                 operand = self.matrix(at[word], problem.dtype_d, batch, (m, n), False, problem.ldd, problem.stride_d)
             if word in ACTIVATIONS:
@@ -98,10 +98,10 @@ def use(module, run=None):
     """Puts a library in the place of the module's. Tensors of the host are described as those of GPU 0, and are aligned
     less than those of a GPU."""
     module.ALIGNMENT = 64
-    module.DTYPES["f64"] = module.ARRAY_DTYPES["torch.float64"] = module.ARRAY_DTYPES["float64"] = F64
-    module.ARRAY_NAMES[F64] = "float64"
-    library = module._loaded = Library(module, run)
-    _, address, empty, _, _, out_of_memory = module._torch()
+    arrays = module.arrays
+    module.library.DTYPES["f64"] = arrays.ARRAY_DTYPES["torch.float64"] = arrays.ARRAY_DTYPES["float64"] = F64
+    arrays.ARRAY_NAMES[F64] = "float64"
+    library = module.library._library = Library(module, run)
 
     def described(array):
         return 0, array.dtype, array.shape, array.stride()
@@ -110,5 +110,6 @@ def use(module, run=None):
         return torch.empty(count, dtype=torch.uint8)
 
     # The stream is found by a function of C, as on a GPU.
-    module._adapters_of_packages["torch"] = described, address, empty, workspace, abs, out_of_memory
+    arrays.adapters_of_packages["torch"] = arrays.torch_adapter()._replace(
+        described=described, workspace=workspace, stream=abs, may_reserve=arrays.reserves_nothing)
     return library

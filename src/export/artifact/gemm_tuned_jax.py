@@ -22,9 +22,11 @@ import typing
 import warnings
 
 if __package__:
-    from . import gemm_tuned
+    from . import gemm_tuned, gemm_tuned_arrays as arrays, gemm_tuned_library as library
 else:
     import gemm_tuned
+    import gemm_tuned_arrays as arrays
+    import gemm_tuned_library as library
 
 GemmTunedError, NoKernelError = gemm_tuned.GemmTunedError, gemm_tuned.NoKernelError
 
@@ -65,18 +67,18 @@ def _say_once(text):
 
 # The foreign function -----------------------------------------------------------------------------
 
-def _build(library):
+def _build(path):
     """Compiles the handler, and puts it in its place in one step."""
     compiler = os.environ.get("CXX", "c++")
-    folder, name = os.path.split(library)
+    folder, name = os.path.split(path)
     words = [compiler, "-std=c++17", "-O2", "-shared", "-fPIC", "-I", folder, "-isystem", jax.ffi.include_dir(),
              os.path.join(folder, SOURCE), "-L", folder, "-lgemm_tuned", "-Wl,-rpath,$ORIGIN", "-o"]
-    shown = " ".join(f"'{word}'" if "$" in word else word for word in (*words, library))
+    shown = " ".join(f"'{word}'" if "$" in word else word for word in (*words, path))
     try:
         with tempfile.TemporaryDirectory(dir=folder) as own:
             made = os.path.join(own, name)
             subprocess.run([*words, made], check=True, capture_output=True, text=True)
-            os.replace(made, library)
+            os.replace(made, path)
     except (OSError, subprocess.CalledProcessError) as error:
         said = (getattr(error, "stderr", None) or str(error)).strip()
         raise GemmTunedError(f"cannot compile {SOURCE} ({said}): correct that, set CXX to a compiler of C++17, or run "
@@ -88,13 +90,13 @@ def _register():
     """Makes the handler known to XLA, once."""
     with _lock:
         gemm_tuned.version()
-        library = os.path.join(gemm_tuned.FOLDER, f"libgemm_tuned_jax-{jaxlib.__version__}.so")
-        if not os.path.exists(library):
-            _build(library)
+        path = os.path.join(library.FOLDER, f"libgemm_tuned_jax-{jaxlib.__version__}.so")
+        if not os.path.exists(path):
+            _build(path)
         try:
-            handler = ctypes.CDLL(library)
+            handler = ctypes.CDLL(path)
         except OSError as error:
-            raise GemmTunedError(f"cannot load `{library}` ({error}): delete it, so that it is made again") from error
+            raise GemmTunedError(f"cannot load `{path}` ({error}): delete it, so that it is made again") from error
         jax.ffi.register_ffi_target(TARGET, jax.ffi.pycapsule(handler.gemm_tuned_jax_multiply), platform="CUDA")
         jax.ffi.register_ffi_target(TARGET, jax.ffi.pycapsule(handler.gemm_tuned_jax_refuse), platform="cpu")
 
@@ -119,7 +121,7 @@ class _Work(typing.NamedTuple):
 
 
 def _dtype(number):
-    return jnp.dtype(gemm_tuned.ARRAY_NAMES[number])
+    return jnp.dtype(arrays.ARRAY_NAMES[number])
 
 
 def _call(work, a, b, *others):
@@ -130,21 +132,21 @@ def _call(work, a, b, *others):
     if 0 in shape:
         return jnp.zeros(shape, _dtype(work.out))
     strides = [m * k if a.ndim == 3 else 0, k * n if b.ndim == 3 else 0]
-    dtypes = [gemm_tuned.ARRAY_DTYPES[str(one.dtype)] for one in (a, b)]
+    dtypes = [arrays.ARRAY_DTYPES[str(one.dtype)] for one in (a, b)]
     fields = dict(zip(("dtype", "dtype_b", "dtype_d"), (*dtypes, work.out)))
-    fields["compute"] = gemm_tuned._number(gemm_tuned.COMPUTES, work.compute, "compute type")
+    fields["compute"] = library.number_of(library.COMPUTES, work.compute, "compute type")
     fields.update(transpose_a=int(work.layout[0] == "t"), transpose_b=int(work.layout[1] == "t"), m=m, n=n, k=k,
                   batch=batch or 1, stride_a=strides[0], stride_b=strides[1])
     # The handler reads the fields in this order.
     attribute = numpy.array(list(fields.values()), numpy.int64)
-    problem = gemm_tuned._checked(gemm_tuned._Problem(
-        work.epilogue, alignment=gemm_tuned.ALIGNMENT, stride_d=m * n if batch else 0, **fields))
+    problem = library.checked(library.Problem(
+        work.epilogue, alignment=library.ALIGNMENT, stride_d=m * n if batch else 0, **fields))
     # With an alpha of 0, a product of zeros stands for this one, as for a K of 0.
     if work.alpha == 0:
         problem.k = 0
-    count = gemm_tuned._chosen(None, problem).workspace_bytes
+    count = library.chosen(None, problem).workspace_bytes
     # The handler aligns the workspace.
-    count += gemm_tuned.ALIGNMENT if count else 0
+    count += library.ALIGNMENT if count else 0
     _register()
     results = (jax.ShapeDtypeStruct(shape, _dtype(work.out)), jax.ShapeDtypeStruct((count,), jnp.uint8))
     return jax.ffi.ffi_call(TARGET, results)(
@@ -263,7 +265,7 @@ def _backward(work, saved, gradient):
     _, pull = jax.vjp(functools.partial(_finished, work), value, others)
     inner, of_others = pull(gradient)
     inner = inner.astype(a.dtype)
-    own = work._replace(out=gemm_tuned.ARRAY_DTYPES[str(a.dtype)])
+    own = work._replace(out=arrays.ARRAY_DTYPES[str(a.dtype)])
     transpose_a, transpose_b = (letter == "t" for letter in work.layout)
     if transpose_a:
         of_a = _plain(own, b, inner, "tt" if transpose_b else "nt")
@@ -307,21 +309,21 @@ def matmul(a, b, *, layout="nn", epilogue=None, bias=None, row_scale=None, col_s
     the dtype of the operands, and int32 for int8, or `out_dtype`. `compute` names another compute type than that of
     the dtype, such as "tf32". Alpha and beta are numbers, not arrays."""
     a, b = jnp.asarray(a), jnp.asarray(b)
-    _refuse_unless(layout in gemm_tuned.LAYOUTS, f"`{layout}` is no layout: choose one of {', '.join(gemm_tuned.LAYOUTS)}")
+    _refuse_unless(layout in library.LAYOUTS, f"`{layout}` is no layout: choose one of {', '.join(library.LAYOUTS)}")
     for name, one in (("a", a), ("b", b)):
         _refuse_unless(one.ndim >= 2, f"{name} has shape {one.shape}: give a matrix or a batch of matrices")
-        _refuse_unless(str(one.dtype) in gemm_tuned.ARRAY_DTYPES,
+        _refuse_unless(str(one.dtype) in arrays.ARRAY_DTYPES,
                        f"{name} is of {one.dtype}: give float32, float16, bfloat16, int32 or int8")
     _refuse_unless(a.dtype == b.dtype or compute is not None,
                    f"a is of {a.dtype} and b of {b.dtype}: give both of one dtype, or name the compute type")
     out = str(jnp.dtype(out_dtype)) if out_dtype is not None else "int32" if a.dtype == jnp.int8 else str(a.dtype)
-    _refuse_unless(out in gemm_tuned.ARRAY_DTYPES, f"out_dtype is {out}: give float32, float16, bfloat16, int32 or int8")
+    _refuse_unless(out in arrays.ARRAY_DTYPES, f"out_dtype is {out}: give float32, float16, bfloat16, int32 or int8")
     _refuse_unless(c is not None or not beta, "beta needs the array that it multiplies: pass it as `c`")
     beta = 0.0 if c is None else _factor(1 if beta is None else beta, "beta")
     given = {"bias": bias, "row_scale": row_scale, "col_scale": col_scale, "residual": residual, "mul": mul}
     epilogue = ",".join(word.strip() for word in (epilogue or "").split(",")) if epilogue else ""
     named = gemm_tuned._others(epilogue, given, c if beta else None, beta)
-    work = _Work(layout, epilogue, tuple(named), _factor(alpha, "alpha"), beta, gemm_tuned.ARRAY_DTYPES[out], compute)
+    work = _Work(layout, epilogue, tuple(named), _factor(alpha, "alpha"), beta, arrays.ARRAY_DTYPES[out], compute)
     m, n, k = work.shape(a, b)
     lead = a.shape[:-2] or b.shape[:-2]
     _refuse_unless(k == b.shape[-1 if layout[1] == "t" else -2] and all(one.shape[:-2] in ((), lead) for one in (a, b)),

@@ -8,9 +8,10 @@ dimensions; a matrix beside a batch serves all its products.
 import torch
 
 if __package__:
-    from . import gemm_tuned, gemm_tuned_products as products
+    from . import gemm_tuned, gemm_tuned_arrays as arrays, gemm_tuned_products as products
 else:
     import gemm_tuned
+    import gemm_tuned_arrays as arrays
     import gemm_tuned_products as products
 
 GemmTunedError, NoKernelError = gemm_tuned.GemmTunedError, gemm_tuned.NoKernelError
@@ -95,7 +96,7 @@ class _Plan:
 
 def _key(a, b, given, epilogue, dtype):
     """All that decides how a product is computed, and what gemm_tuned.prepared takes of it."""
-    described = gemm_tuned.adapter_of("torch")[0]
+    described = arrays.adapter_of("torch").described
     low = a.data_ptr() | b.data_ptr() | gemm_tuned.ALIGNMENT
     others = tuple([(name, described(one)) for name, one in given.items()])
     operands = described(a), described(b), low & -low, others
@@ -114,7 +115,7 @@ def _first_plan(key, a, b, given, epilogue, dtype):
             try:
                 # None for the usual dtype: a call is then that of gemm_tuned.matmul.
                 options = None if kind == products.result_dtype(a) else kind, compute, words
-                call = gemm_tuned.prepared(gemm_tuned.adapter_of("torch"), (of_a, of_b, None, low, options, own))
+                call = gemm_tuned.prepared(arrays.adapter_of("torch"), (of_a, of_b, None, low, options, own))
                 plan = _Plan(call, kind, words == epilogue and kind == dtype)
                 value = plan.run(a, b, given, epilogue, dtype)
             except NoKernelError as error:

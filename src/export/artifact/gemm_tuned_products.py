@@ -10,9 +10,10 @@ import warnings
 import torch
 
 if __package__:
-    from . import gemm_tuned
+    from . import gemm_tuned, gemm_tuned_arrays as arrays
 else:
     import gemm_tuned
+    import gemm_tuned_arrays as arrays
 
 GemmTunedError, NoKernelError = gemm_tuned.GemmTunedError, gemm_tuned.NoKernelError
 functional = torch.nn.functional
@@ -159,7 +160,7 @@ def by_plan(name, a, b, addend=None, activation="", alpha=1, beta=1):
 # Products -----------------------------------------------------------------------------------------
 
 def _is_readable(matrix):
-    """Whether kernels read a matrix, or each of a batch, as it lies: see _stored in gemm_tuned.py."""
+    """Whether kernels read a matrix, or each of a batch, as it lies: see stored in gemm_tuned_arrays.py."""
     (height, width), (down, across) = matrix.shape[-2:], matrix.stride()[-2:]
     return ((across == 1 or width == 1) and (down >= width or height == 1)
             or (down == 1 or height == 1) and (across >= height or width == 1))
@@ -197,8 +198,8 @@ def result_dtype(a):
 
 def _plan(a, b, shape, work, way, compute):
     """The plan of a product in one way, for operands at such addresses."""
-    adapter = gemm_tuned.adapter_of("torch")
-    described = adapter[0]
+    adapter = arrays.adapter_of("torch")
+    described = adapter.described
     low = a.data_ptr() | b.data_ptr() | gemm_tuned.ALIGNMENT
     others = ((way.addend, described(work.addend)),) if way.addend in gemm_tuned.OPERANDS else ()
     key = described(a), described(b), None, low & -low, (None, compute, way.epilogue), others
