@@ -239,7 +239,7 @@ def _others(epilogue, given, c, beta):
 def _check_packages(adapter, operands):
     """Refuses operands of several packages."""
     for one in operands:
-        if (adapters.get(type(one)) or arrays.adapter_for(one)) is not adapter:
+        if (adapters.get(type(one)) or arrays.adapter_of_array(one)) is not adapter:
             kinds = [type(one).__name__ for one in operands]
             raise GemmTunedError(f"the operands are {', '.join(kinds)}: give arrays of one package")
 
@@ -254,7 +254,7 @@ def matmul(a, b, out=None, alpha=1, beta=0, *, c=None, out_dtype=None, compute=N
     `compute` names another compute type than that of the dtype, such as "tf32". `epilogue` has operations in their
     order, as in "bias,gelu": bias (n values), row-scale (m of float32), col-scale (n of float32), relu, gelu,
     gelu-tanh, silu, residual and mul (arrays that lie as `out` does)."""
-    adapter = adapters.get(type(a)) or arrays.adapter_for(a)
+    adapter = adapters.get(type(a)) or arrays.adapter_of_array(a)
     described, address, empty, *_ = adapter
     is_plain = not epilogue and (c is bias is row_scale is col_scale is residual is mul is None)
     others = {} if is_plain else _others(epilogue, {

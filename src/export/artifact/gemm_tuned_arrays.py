@@ -1,4 +1,4 @@
-"""Arrays of PyTorch and CuPy for gemm_tuned.py: functions for the arrays of each package, and how matrices lie in memory.
+"""Arrays of PyTorch and CuPy for gemm_tuned.py: functions for each package, and how matrices lie in memory.
 
 Neither package is imported before an array of it is met.
 """
@@ -149,7 +149,7 @@ adapters = {}
 adapters_of_packages = {}
 
 
-def adapter_for(array):
+def adapter_of_array(array):
     """The functions for arrays of a type."""
     kind = type(array).__module__.split(".")[0]
     if kind not in ("torch", "cupy"):
