@@ -337,6 +337,7 @@ fn calls() -> String {
     );
     for (name, path) in [
         ("predicts", "results/eager-h200.csv"),
+        ("predicts, `--with-library`", "results/eager-library-h200.csv"),
         ("`GEMM_TUNED_MEASURE=1`", "results/eager-measured-h200.csv"),
     ] {
         let rows = rows(path);
