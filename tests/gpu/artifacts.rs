@@ -275,7 +275,7 @@ pub(crate) fn products_multiply_in_jax() -> Result<(), Failed> {
     runs_well(Command::new("python3").args(["-B", "tests/jax/gpu.py", &out]))
 }
 
-/// Tunes problems a little, and exports a Python module of their kernels.
+/// Tunes problems a little, and exports a Python module of their kernels and a few for untuned shapes.
 fn module_of(name: &str, problems: &[&str]) -> Result<String, Failed> {
     let folder = &Path::new("target/test-artifacts").join(name);
     let _ = std::fs::remove_dir_all(folder);
@@ -287,7 +287,8 @@ fn module_of(name: &str, problems: &[&str]) -> Result<String, Failed> {
         let arguments: Vec<&str> = words.split(' ').chain(own).collect();
         assert_eq!(gemm_tune(&arguments).1, Some(0), "{words}");
     }
-    let arguments = ["export", "--format", "python", "-o", &out, "--db", &database];
+    let few = ["--max-kernels", "16", "-o", &out, "--db", &database];
+    let arguments = [&["export", "--format", "python"][..], &few].concat();
     assert_eq!(gemm_tune(&arguments).1, Some(0));
     Ok(out)
 }
