@@ -18,6 +18,10 @@ pub(super) const BOX_ALIGNMENT: u32 = 128;
 /// Alignment of a tensor map.
 const MAP_ALIGNMENT: u32 = 64;
 
+/// What the bytes before the first column of a box are a multiple of. An H200 ends a kernel of other boxes with an illegal
+/// instruction.
+const COLUMN_ALIGNMENT: i64 = 16;
+
 /// A box of a tensor map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TensorBox {
@@ -98,6 +102,7 @@ impl Warp {
         for (first, slot) in first.iter_mut().zip(coordinates) {
             *first = i64::from(self.registers.word(*slot)[lane].cast_signed());
         }
+        check_column(&map, first[0], (lane, address))?;
         Ok(TensorBox { map, first })
     }
 }
@@ -123,6 +128,22 @@ fn map_at(
         violation(lane, address, "the parameter at this address is not a tensor map")
     })?;
     Ok(map)
+}
+
+/// Checks that a box begins at a multiple of 16 bytes of its rows.
+fn check_column(
+    map: &PlacedMap,
+    column: i64,
+    (lane, address): (usize, u64),
+) -> Result<(), LaneViolation> {
+    let byte = column * map.dtype.bytes() as i64;
+    if byte % COLUMN_ALIGNMENT == 0 {
+        return Ok(());
+    }
+    let text = format!(
+        "the box begins at column {column}, byte {byte} of its rows: boxes begin at multiples of {COLUMN_ALIGNMENT} bytes"
+    );
+    Err(violation(lane, address, text))
 }
 
 /// Checks that the rows of a box fill the rows of its swizzle. The chunks of other boxes have no documented place.

@@ -81,7 +81,7 @@ fn words(body: &str) -> Vec<u32> {
 
 #[test]
 fn a_box_has_zeros_outside_of_the_tensor() {
-    for (column, row) in [(0, 0), (4, -2), (-5, 3), (0, 4), (8, 0), (0, -4), (-100, 100)] {
+    for (column, row) in [(0, 0), (4, -2), (-4, 3), (0, 4), (8, 0), (0, -4), (-100, 100)] {
         let place = format!("mov.u32 %r20, {column}; mov.u32 %r21, {row};");
         let found = words(&[INIT, &place, EXPECT, BOX, &wait(0), READ].join("\n"));
         for (thread, word) in found.into_iter().enumerate() {
@@ -227,6 +227,11 @@ fn violations_of_tensor_copies_are_reported() {
             vec![INIT, "add.u32 %r9, %r9, 64;", EXPECT, BOX],
             Misaligned,
             "128-byte access to shared memory",
+        ),
+        (
+            vec![INIT, EXPECT, "mov.u32 %r20, 3;", BOX],
+            CopyEngine,
+            "the box begins at column 3, byte 12 of its rows: boxes begin at multiples of 16 bytes",
         ),
         (
             vec![INIT, EXPECT, &BOX.replace("2d", "3d").replace("%r21}", "%r21, %r21}")],
