@@ -18,7 +18,7 @@ const LONG_EXTENTS: [u64; 4] = [12_000, 4000, 1000, 96];
 /// rows or columns, for which many kernels are needed, and rounded ones.
 const DRAWN: usize = 1500;
 const NARROW: usize = 1200;
-const ROUNDED: usize = 500;
+const ROUNDED: usize = 750;
 
 /// Every class of operands, of which users meet few, is to have a kernel that is nearly as good as the best: up to this
 /// predicted time over the best, on the lattice and for rounded problems.
