@@ -18,8 +18,8 @@ pub(super) const BOX_ALIGNMENT: u32 = 128;
 /// Alignment of a tensor map.
 const MAP_ALIGNMENT: u32 = 64;
 
-/// What the bytes before the first column of a box are a multiple of. An H200 ends a kernel of other boxes with an illegal
-/// instruction.
+/// What the bytes before the first column of a box are a multiple of. An H200 ends a kernel that copies other boxes with an
+/// illegal instruction; stores of such boxes were not tried there.
 const COLUMN_ALIGNMENT: i64 = 16;
 
 /// A box of a tensor map.

@@ -114,8 +114,8 @@ class _Call:
         self.problem = library.checked(library.Problem(
             epilogue, dtype=dtype, dtype_b=dtype_b, dtype_d=self.dtype,
             compute=library.number_of(library.COMPUTES, compute, "compute type"), transpose_a=transpose_a,
-            transpose_b=transpose_b, alignment=alignment, m=m, n=n, k=k, batch=next(iter(batches), 1), lda=lda, ldb=ldb, ldd=ldd,
-            stride_a=stride_a, stride_b=stride_b, stride_d=stride_d, **fields))
+            transpose_b=transpose_b, alignment=alignment, m=m, n=n, k=k, batch=next(iter(batches), 1),
+            lda=lda, ldb=ldb, ldd=ldd, stride_a=stride_a, stride_b=stride_b, stride_d=stride_d, **fields))
         self.adapter, self.stream, self.may_reserve = adapter, adapter.stream, adapter.may_reserve
         self.handle = library.handle_of(self.device)
         # Known after the first call outside of a capture.

@@ -141,13 +141,13 @@ def chosen(handle, problem, room=ANY_WORKSPACE):
     status = loaded().gemm_tuned_choose(handle, ctypes.byref(problem), room, ctypes.byref(choice))
     if status == NO_KERNEL:
         within = "" if room == ANY_WORKSPACE else f" with at most {room} bytes of workspace"
-        raise NoKernelError(f"the library has no kernel for {words(problem)}{within}: export it with records of "
+        raise NoKernelError(f"the library has no kernel for {text_of(problem)}{within}: export it with records of "
                             "that type, layout and epilogue, and without `--only-tuned`")
     must(status, "the choice of a kernel")
     return choice
 
 
-def words(problem):
+def text_of(problem):
     """A problem for messages: `64x64x64 x 1 bf16 out f32 nt bias,gelu`."""
     def name(names, number):
         return next(name for name, known in names.items() if known == number)
