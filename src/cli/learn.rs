@@ -121,8 +121,8 @@ fn run(arguments: &LearnArguments, console: Console) -> Result<(Value, ExitCode)
     let (predictor, _) = Predictor::new(model.clone(), &families, &templates);
     let counts = &learned::COUNTS;
     let seen = held_out.iter().filter_map(|measured| {
-        let found = predictor.regret(&families, &device, measured, counts)?;
-        Some(HeldOut { problem: measured.problem, found })
+        let ranking = predictor.ranking(&families, &device, measured, counts)?;
+        Some(HeldOut { problem: measured.problem, ranking })
     });
     let seen: Vec<HeldOut> = seen.collect();
     if let Some(path) = &arguments.output {

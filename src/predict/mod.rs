@@ -43,7 +43,7 @@ pub use library_model::{
     BATCH_WEIGHT, FORMULA_WEIGHT, KnownProduct, LAYOUT_WEIGHT, LEAST_PART, LIBRARY_MARGIN,
     LIBRARY_SPLITS, LIBRARY_TILES, LibraryChoice, LibraryCosts, LibraryModel, resident_blocks,
 };
-pub use predictor::{PredictedTime, PredictionSource, Predictor};
+pub use predictor::{PredictedTime, PredictionSource, Predictor, Ranking};
 pub use tensor_cores::modelled_error_percent;
 pub use time_formula::{FormulaSample, fitted_to, launch_time, time_formula};
 pub use training::{ProblemTimes, TrainingTimes};

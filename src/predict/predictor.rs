@@ -11,6 +11,7 @@ use super::library_model::{LibraryChoice, LibraryModel};
 use super::tensor_cores::modelled_error_percent;
 use super::training::ProblemTimes;
 use super::transfer::TransferModel;
+use crate::model::statistics::rank_correlation;
 use crate::model::{CachePolicy, Configuration, Device, Micros, Problem, Storage};
 use crate::render::Templates;
 use crate::space::{Family, LegalSpace};
@@ -43,6 +44,15 @@ pub enum PredictionSource {
     Learned,
     /// The learned model, corrected by timings of related problems.
     Transferred,
+}
+
+/// How well predicted times rank the kernels of one problem.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ranking {
+    /// Best time among the first kernels by predicted time, over the time of the best of all, for each count of these.
+    pub over_best: Vec<f64>,
+    /// Rank correlation of predicted and measured times; `None` where all of either are the same.
+    pub correlation: Option<f64>,
 }
 
 impl Predictor {
@@ -163,15 +173,15 @@ impl Predictor {
         self.transfer.learn(measured, &predictors, device);
     }
 
-    /// Time of the best of the first kernels by predicted time, over the time of the best of all, for each of
-    /// `counts`. Only families with a learned model count; `None` without any.
-    pub fn regret(
+    /// How well predicted times rank the kernels of a problem that was measured. Only families with a learned model
+    /// count; `None` without any. `counts` says how many kernels are taken as the first.
+    pub fn ranking(
         &self,
         families: &[Family],
         device: &Device,
         measured: &ProblemTimes,
         counts: &[usize],
-    ) -> Option<Vec<f64>> {
+    ) -> Option<Ranking> {
         let problem = &measured.problem;
         let time = |(name, configuration, time): &(String, Configuration, Micros)| {
             let family = families.iter().find(|family| family.name == *name)?;
@@ -187,7 +197,11 @@ impl Predictor {
             let first = ranked.iter().take(*count).map(|(_, time)| *time);
             first.fold(f64::INFINITY, f64::min) / measured.best()
         };
-        (!ranked.is_empty()).then(|| counts.iter().map(best_of).collect())
+        let (predicted, timed): (Vec<f64>, Vec<f64>) = ranked.iter().copied().unzip();
+        (!ranked.is_empty()).then(|| Ranking {
+            over_best: counts.iter().map(best_of).collect(),
+            correlation: rank_correlation(&predicted, &timed),
+        })
     }
 
     #[cfg(test)]

@@ -190,7 +190,7 @@ pub fn comparison(
         let mut table = style.table();
         table.set_header(named(title, ["X", "Y", ""]));
         for (name, x, y) in rows {
-            table.add_row(named(name, [x, y, if x == y { "" } else { "*" }]));
+            table.add_row(named(name, [x.as_str(), y, if x == y { "" } else { "*" }]));
         }
         let _ = writeln!(text, "{}", style.draw(table));
     };

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::json::problem_document;
 use super::table::{TableStyle, named};
 use crate::model::Problem;
-use crate::predict::{FamilyModel, LearnedModel, LibraryChoice};
+use crate::predict::{FamilyModel, LearnedModel, LibraryChoice, Ranking};
 
 /// Numbers of evaluated kernels at which the quality is reported.
 pub const COUNTS: [usize; 6] = [1, 5, 10, 20, 40, 80];
@@ -15,8 +15,8 @@ pub const COUNTS: [usize; 6] = [1, 5, 10, 20, 40, 80];
 pub struct HeldOut {
     /// The problem.
     pub problem: Problem,
-    /// Best time among the first kernels that the model proposes, divided by the best of all.
-    pub found: Vec<f64>,
+    /// How well the model ranks its kernels, by the first of each of `COUNTS`.
+    pub ranking: Ranking,
 }
 
 /// For people.
@@ -42,17 +42,33 @@ pub fn table(model: &LearnedModel, held_out: &[HeldOut], style: TableStyle) -> S
     if !held_out.is_empty() {
         let mut table = style.table();
         let counts = COUNTS.map(|count| count.to_string());
-        table.set_header(named(
-            "held out: ratio to the best after",
-            counts.each_ref().map(|c| &**c),
-        ));
+        let header = counts.iter().map(String::as_str).chain(["rank correlation"]);
+        table.set_header(named("held out: ratio to the best after", header));
+        let mut add = |name: String, ranking: &Ranking| {
+            let ratios = ranking.over_best.iter().map(|ratio| format!("{ratio:.3}"));
+            let correlation = ranking.correlation.map(|own| format!("{own:.3}"));
+            table
+                .add_row([name].into_iter().chain(ratios).chain([correlation.unwrap_or_default()]));
+        };
         for one in held_out {
-            let found = one.found.iter().map(|ratio| format!("{ratio:.3}"));
-            table.add_row(std::iter::once(one.problem.to_string()).chain(found));
+            add(one.problem.to_string(), &one.ranking);
         }
+        add("mean".to_owned(), &mean(held_out));
         text += &format!("\n{}", style.draw(table));
     }
     text
+}
+
+/// The mean over problems; of the correlation, over those that have one.
+fn mean(held_out: &[HeldOut]) -> Ranking {
+    let of = |values: Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;
+    let ratio =
+        |at| of(held_out.iter().filter_map(|one| one.ranking.over_best.get(at).copied()).collect());
+    let known: Vec<f64> = held_out.iter().filter_map(|one| one.ranking.correlation).collect();
+    Ranking {
+        over_best: (0..COUNTS.len()).map(ratio).collect(),
+        correlation: (!known.is_empty()).then(|| of(known)),
+    }
 }
 
 /// The models of all families with their names.
@@ -71,11 +87,15 @@ pub fn document(model: &LearnedModel, held_out: &[HeldOut]) -> Value {
         })
     });
     let held_out = held_out.iter().map(|one| {
-        let found = COUNTS.iter().zip(&one.found);
+        let found = COUNTS.iter().zip(&one.ranking.over_best);
         let found: Vec<Value> = found
             .map(|(count, ratio)| json!({ "evaluations": count, "over_best": ratio }))
             .collect();
-        json!({ "problem": problem_document(&one.problem), "found": found })
+        json!({
+            "problem": problem_document(&one.problem),
+            "found": found,
+            "rank_correlation": one.ranking.correlation,
+        })
     });
     let libraries = model.libraries.iter().map(|library| {
         json!({

@@ -134,8 +134,9 @@ pub(super) fn right_aligned<S: Into<String>, T: Into<String>>(
 }
 
 /// A row with a name and right-aligned figures.
-pub(super) fn named<const N: usize>(name: &str, figures: [&str; N]) -> Row {
-    let figures = figures.map(|text| Cell::new(text).set_alignment(CellAlignment::Right));
+pub(super) fn named<'t>(name: &str, figures: impl IntoIterator<Item = &'t str>) -> Row {
+    let figures =
+        figures.into_iter().map(|text| Cell::new(text).set_alignment(CellAlignment::Right));
     [Cell::new(name)].into_iter().chain(figures).collect::<Vec<_>>().into()
 }
 

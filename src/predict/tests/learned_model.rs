@@ -78,8 +78,9 @@ fn errors_of_the_analytic_model_are_learned_for_other_problems() {
     errors.sort_by(f64::total_cmp);
     // The analytic model alone is off by 0.21 to 0.64.
     assert!(errors[errors.len() * 9 / 10] < 0.1, "{errors:?}");
-    let regret = predictor.regret(&[family], &device, &held_out, &[1, 10]).unwrap();
-    assert!(regret[0] < 1.1 && regret[1] < 1.02, "{regret:?}");
+    let ranking = predictor.ranking(&[family], &device, &held_out, &[1, 10]).unwrap();
+    assert!(ranking.over_best[0] < 1.1 && ranking.over_best[1] < 1.02, "{ranking:?}");
+    assert!(ranking.correlation.is_some_and(|own| own > 0.9), "{ranking:?}");
 }
 
 #[test]
