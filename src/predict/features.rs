@@ -210,22 +210,22 @@ impl SpaceColumns {
 /// What a kernel that streams an operand does, and what its threads have to do.
 fn streaming_columns(cost: &StreamingCost) -> [f64; COST_COLUMNS] {
     let [tile_m, tile_n] = cost.block.tile.map(|extent| extent as f64);
-    let [filled_m, filled_n] = cost.filled;
+    let [streaming, moving, copying, latency] = cost.shares;
     [
         tile_m,
         tile_n,
         cost.block.needs.threads as f64,
         cost.sums,
-        filled_m,
-        filled_n,
+        streaming,
+        moving,
         cost.share,
-        cost.share.ceil() / cost.share.max(1e-9),
+        copying,
+        latency,
         cost.share.ceil() / cost.resident,
-        cost.waves(),
         cost.steps,
         cost.block.parts as f64,
         cost.block.threads_along_k as f64,
-        cost.block.in_flight as f64,
+        cost.block.in_flight as f64 * cost.resident.min(cost.share.ceil()),
         cost.rounds,
     ]
 }

@@ -70,6 +70,9 @@ pub(super) struct StreamingCost {
     pub(super) rounds: f64,
     /// Clocks of the SM that has most to do.
     pub(super) clocks: f64,
+    /// What these are for, over all of them: loads at the rate of those under way, the operands' way from memory, copies of
+    /// the held operand, and latency.
+    pub(super) shares: [f64; 4],
 }
 
 impl StreamingCost {
@@ -119,8 +122,9 @@ impl StreamingModel {
             steps,
             rounds,
             clocks: 0.0,
+            shares: [0.0; 4],
         };
-        cost.clocks = self.clocks(&cost, problem);
+        (cost.clocks, cost.shares) = self.clocks(&cost, problem);
         Some(cost)
     }
 
@@ -143,7 +147,8 @@ impl StreamingModel {
         }
     }
 
-    fn clocks(&self, cost: &StreamingCost, problem: &Problem) -> f64 {
+    /// Clocks of the SM that has most to do, and what they are for.
+    fn clocks(&self, cost: &StreamingCost, problem: &Problem) -> (f64, [f64; 4]) {
         let (block, bandwidth) = (&cost.block, self.bandwidth());
         let sms = f64::from(self.device.sms.max(1));
         let Sides { short, long, element } = Sides::of(block, problem);
@@ -156,7 +161,8 @@ impl StreamingModel {
         let overlapping = joined([streaming, moving, computing]);
         let copying = busiest * short * cost.steps * element / (COPY_RATE * bandwidth);
         let latency = cost.waves() * (cost.rounds * ROUND + cost.wave_clocks());
-        overlapping + copying + latency + self.adding_clocks(block)
+        let clocks = overlapping + copying + latency + self.adding_clocks(block);
+        (clocks, [streaming, moving, copying, latency].map(|part| part / clocks.max(1.0)))
     }
 
     /// Clocks of the launch that adds up parts of K.

@@ -150,33 +150,33 @@ const CLUSTER_FAULTS: &[Fault] = &[
 /// Faults in how the blocks of a cluster add up parts of K.
 const CLUSTER_SUM_FAULTS: &[Fault] = &[
     (
-        "sums are laid out while another warpgroup multiplies",
-        "asm volatile(\"bar.sync 1, %0;\" ::\"n\"(CONSUMERS) : \"memory\");",
+        "a block sends sums to another that may not have begun",
+        "wait_for_cluster();  // all blocks have begun",
+        "",
+        "orders the start of block",
+    ),
+    (
+        "sums are added up before all blocks have sent them",
+        "wait();  // for all parts of the share",
         "",
         "",
     ),
     (
-        "sums are read before all blocks have laid them out",
-        "arrive_at_cluster();\n    wait_for_cluster();  // the sums of all blocks are there",
-        "__syncthreads();",
+        "a block waits for fewer warps than send",
+        "ARRIVALS = SPLIT_K * CONSUMERS / 32",
+        "ARRIVALS = SPLIT_K * CONSUMERS / 32 - 1",
         "",
     ),
     (
-        "a block ends while another reads its sums",
-        "wait_for_cluster();  // a block is there until the others have read its sums",
-        "",
-        "",
+        "a block stores the share of another",
+        "/ STEP % SPLIT_K != work.split",
+        "/ STEP % SPLIT_K != SPLIT_K - 1 - work.split",
+        "wrong",
     ),
     (
-        "a block adds up the share of another",
-        "return work.split * CONSUMERS + threadIdx.x;",
-        "return threadIdx.x;",
-        "no thread wrote",
-    ),
-    (
-        "a block reads its own sums twice",
-        "\"r\"(place), \"r\"(block) : \"memory\");",
-        "\"r\"(place), \"r\"(block / 2) : \"memory\");",
+        "the sums of a part of K are added twice",
+        ": \"r\"(place(part, four)) : \"memory\");",
+        ": \"r\"(place(part / 2, four)) : \"memory\");",
         "wrong",
     ),
 ];

@@ -304,7 +304,7 @@ fn models() -> Vec<Case> {
         ("a model without a device", b"{\"gemm_tune_model\":4}".to_vec(), "missing field `device`"),
         (
             "a model of families that are none",
-            b"{\"gemm_tune_model\":6,\"device\":\"d\",\"families\":{\"naive\":[3]}}".to_vec(),
+            b"{\"gemm_tune_model\":7,\"device\":\"d\",\"families\":{\"naive\":[3]}}".to_vec(),
             "invalid type",
         ),
         ("a model of 100,000 brackets", vec![b'['; 100_000], "f"),

@@ -89,7 +89,7 @@ fn a_file_holds_the_model_and_others_are_refused() {
     let learned = LEARNED.clone();
     let text = learned.text().unwrap();
     assert_eq!(LearnedModel::parse(&text).unwrap(), learned);
-    let newer = text.replacen("\"gemm_tune_model\":6", "\"gemm_tune_model\":99", 1);
+    let newer = text.replacen("\"gemm_tune_model\":7", "\"gemm_tune_model\":99", 1);
     for (text, words) in [
         ("", "no file of `gemm-tune learn`: EOF"),
         ("{}", "no file of `gemm-tune learn`: missing field"),
@@ -150,7 +150,7 @@ fn files_of_former_versions_are_read_as_models_of_unknown_code() {
         "gemm_tune_experience": 3, "device": learned.device, "families": families
     });
     let text = learned.text().unwrap();
-    let with_other_columns = text.replacen("\"gemm_tune_model\":6", "\"gemm_tune_model\":4", 1);
+    let with_other_columns = text.replacen("\"gemm_tune_model\":7", "\"gemm_tune_model\":4", 1);
     for former in [file.to_string(), with_other_columns] {
         let former = LearnedModel::parse(&former).unwrap();
         let templates = Templates::built_in().unwrap();
