@@ -25,8 +25,8 @@ use super::sections::StoredProblem;
 use super::{ReplacePolicy, StoreOutcome};
 use crate::model::Problem;
 
-/// Bytes from which a file is read in parts: about 3,000 records.
-pub(super) const LARGE: usize = 4 << 20;
+/// Bytes from which a file is read in parts: about 60 records.
+pub(super) const LARGE: usize = 256 << 10;
 
 /// Records that are parsed before they are moved to the result.
 const BATCH: usize = 4096;

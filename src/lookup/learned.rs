@@ -4,6 +4,8 @@
 use std::collections::HashMap;
 use std::sync::RwLock;
 
+use rayon::prelude::*;
+
 use super::answer::{Answer, AnswerSource, Question, Why};
 use super::candidates::{KernelRef, LookupCandidate};
 use super::index::{Group, Lookup, some_problem};
@@ -189,20 +191,20 @@ impl Lookup {
         for (place, (family, _)) in self.families.iter().enumerate() {
             let predictor = self.predictor.family(family, &pattern, &self.device);
             let Some(predictor) = predictor else { continue };
-            for configuration in predictor.model.kernels(family) {
+            let kernels: Vec<Configuration> = predictor.model.kernels(family).collect();
+            let made = kernels.into_par_iter().filter_map(|configuration| {
                 let is_own = |default: &KnownKernel| {
                     default.family == place && default.configuration == configuration
                 };
                 if group.defaults.iter().any(is_own) {
-                    continue;
+                    return None;
                 }
                 let own = (place, family);
-                let made = KnownKernel::of_set(own, configuration, &pattern, &self.device);
-                learned.extend(made.map(|mut kernel| {
-                    kernel.prepare(&predictor, &self.device);
-                    kernel
-                }));
-            }
+                let mut kernel = KnownKernel::of_set(own, configuration, &pattern, &self.device)?;
+                kernel.prepare(&predictor, &self.device);
+                Some(kernel)
+            });
+            learned.par_extend(made);
         }
         learned
     }
