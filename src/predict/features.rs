@@ -4,7 +4,7 @@
 use indexmap::IndexMap;
 
 use super::analytic::{CostModel, Dealt, OwnCost, Parts};
-use super::streaming::StreamingCost;
+use super::streaming::{ClockShares, StreamingCost};
 use super::tensor_cores::TensorCoreCost;
 use crate::model::{Compute, Configuration, Device, Problem, Storage, Value};
 use crate::space::{Family, FormerParameter};
@@ -210,7 +210,7 @@ impl SpaceColumns {
 /// What a kernel that streams an operand does, and what its threads have to do.
 fn streaming_columns(cost: &StreamingCost) -> [f64; COST_COLUMNS] {
     let [tile_m, tile_n] = cost.block.tile.map(|extent| extent as f64);
-    let [streaming, moving, copying, latency] = cost.shares;
+    let ClockShares { streaming, moving, copying, latency } = cost.shares;
     [
         tile_m,
         tile_n,

@@ -59,8 +59,6 @@ pub(super) struct StreamingCost {
     pub(super) block: StreamedBlock,
     /// Elements of C that a thread computes.
     pub(super) sums: f64,
-    /// Share of a block's rows and columns that C has.
-    pub(super) filled: [f64; 2],
     /// Blocks for each SM, in the mean.
     pub(super) share: f64,
     /// Blocks that an SM holds at once.
@@ -70,9 +68,20 @@ pub(super) struct StreamingCost {
     pub(super) rounds: f64,
     /// Clocks of the SM that has most to do.
     pub(super) clocks: f64,
-    /// What these are for, over all of them: loads at the rate of those under way, the operands' way from memory, copies of
-    /// the held operand, and latency.
-    pub(super) shares: [f64; 4],
+    /// What these are for.
+    pub(super) shares: ClockShares,
+}
+
+/// Clocks of parts of the work over all clocks. The first two overlap.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct ClockShares {
+    /// Loads at the rate of those under way.
+    pub(super) streaming: f64,
+    /// The operands' way from memory.
+    pub(super) moving: f64,
+    /// Copies of the held operand.
+    pub(super) copying: f64,
+    pub(super) latency: f64,
 }
 
 impl StreamingCost {
@@ -113,16 +122,12 @@ impl StreamingModel {
         let mut cost = StreamingCost {
             block,
             sums: sums.max(1.0),
-            filled: [
-                shape.m as f64 / (tiles[0] * rows as f64),
-                shape.n as f64 / (tiles[1] * columns as f64),
-            ],
             share,
             resident,
             steps,
             rounds,
             clocks: 0.0,
-            shares: [0.0; 4],
+            shares: ClockShares::default(),
         };
         (cost.clocks, cost.shares) = self.clocks(&cost, problem);
         Some(cost)
@@ -148,7 +153,7 @@ impl StreamingModel {
     }
 
     /// Clocks of the SM that has most to do, and what they are for.
-    fn clocks(&self, cost: &StreamingCost, problem: &Problem) -> (f64, [f64; 4]) {
+    fn clocks(&self, cost: &StreamingCost, problem: &Problem) -> (f64, ClockShares) {
         let (block, bandwidth) = (&cost.block, self.bandwidth());
         let sms = f64::from(self.device.sms.max(1));
         let Sides { short, long, element } = Sides::of(block, problem);
@@ -162,7 +167,9 @@ impl StreamingModel {
         let copying = busiest * short * cost.steps * element / (COPY_RATE * bandwidth);
         let latency = cost.waves() * (cost.rounds * ROUND + cost.wave_clocks());
         let clocks = overlapping + copying + latency + self.adding_clocks(block);
-        (clocks, [streaming, moving, copying, latency].map(|part| part / clocks.max(1.0)))
+        let [streaming, moving, copying, latency] =
+            [streaming, moving, copying, latency].map(|part| part / clocks.max(1.0));
+        (clocks, ClockShares { streaming, moving, copying, latency })
     }
 
     /// Clocks of the launch that adds up parts of K.
