@@ -33,7 +33,8 @@ fn the_first_choice_is_nearly_the_best() {
     }
 }
 
-/// The best rank correlations of a model that shipped, less 0.03: a model that ranks worse must be meant.
+/// The best rank correlations of a model that shipped, less 0.03: a model that ranks worse must be meant. What the cpu
+/// device gives is at least 0.9.
 #[test]
 fn kernels_of_a_family_are_ranked_as_well_as_before() {
     let all = all();
@@ -42,16 +43,17 @@ fn kernels_of_a_family_are_ranked_as_well_as_before() {
         for (found, least) in one.correlation.into_iter().zip(least) {
             assert!(found > least - 0.03, "{set}: {found:.3} is below {least:.3}");
         }
+        assert!(one.correlation[1] >= 0.9, "{set}: {:.3}", one.correlation[1]);
     }
 }
 
 /// From the loads alone, and as the cpu device gives times.
 const RANK_CORRELATIONS: [(&str, [f64; 2]); 7] = [
-    ("127x129x131 f32 tn", [0.654, 0.890]),
-    ("1x4096x4096 f32 nn", [0.888, 0.950]),
+    ("127x129x131 f32 tn", [0.654, 0.948]),
+    ("1x4096x4096 f32 nn", [0.888, 0.955]),
     ("256x256x256 f32 nn", [0.792, 0.970]),
-    ("32x32x65536 f32 nn", [0.960, 0.978]),
-    ("4096x1x4096 f32 nn", [0.650, 0.853]),
+    ("32x32x65536 f32 nn", [0.960, 0.980]),
+    ("4096x1x4096 f32 nn", [0.650, 0.916]),
     ("4096x4096x1024 f32 nn", [0.414, 0.915]),
     ("64x64x64 f32 nn x256", [0.815, 0.954]),
 ];
