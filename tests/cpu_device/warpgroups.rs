@@ -157,14 +157,14 @@ const CLUSTER_SUM_FAULTS: &[Fault] = &[
     ),
     (
         "sums are added up before all blocks have sent them",
-        "wait();  // for all parts of the share",
-        "",
+        "wait();\n#pragma unroll",
+        "#pragma unroll",
         "",
     ),
     (
         "a block waits for fewer warps than send",
-        "ARRIVALS = SPLIT_K * CONSUMERS / 32",
-        "ARRIVALS = SPLIT_K * CONSUMERS / 32 - 1",
+        "ARRIVALS = (SPLIT_K - 1) * CONSUMERS / 32",
+        "ARRIVALS = (SPLIT_K - 1) * CONSUMERS / 32 - 1",
         "",
     ),
     (
@@ -175,9 +175,25 @@ const CLUSTER_SUM_FAULTS: &[Fault] = &[
     ),
     (
         "the sums of a part of K are added twice",
-        ": \"r\"(place(part, four)) : \"memory\");",
-        ": \"r\"(place(part / 2, four)) : \"memory\");",
+        "sums[i] += of_part[part][i];",
+        "sums[i] += of_part[1][i];",
         "wrong",
+    ),
+];
+
+/// Faults in how the sums of a cluster take the place of its rings.
+const SUMS_IN_RING_FAULTS: &[Fault] = &[
+    (
+        "sums take the place of tiles that another block multiplies",
+        "asm volatile(\"barrier.cluster.arrive.release.aligned;\" ::: \"memory\");\n            wait_for_cluster();",
+        "",
+        "",
+    ),
+    (
+        "warps arrive and end before those that multiply arrive",
+        "if (warp == CONSUMERS / 32 && is_elected()) {",
+        "asm volatile(\"barrier.cluster.arrive.relaxed.aligned;\" ::: \"memory\");\n        if (warp == CONSUMERS / 32 && is_elected()) {",
+        "ends before its whole block has arrived",
     ),
 ];
 
@@ -357,6 +373,15 @@ fn faults_of_sums_that_meet_in_a_cluster_are_refused() {
     let values = [("WARPGROUPS", 2), ("BN", 32), ("SPLIT_K", 3)].into_iter().chain(words);
     let values: Vec<_> = values.collect();
     check_refused("128x32x640", &values, CLUSTER_SUM_FAULTS);
+}
+
+/// Tiles of 128 x 256 leave no room for sums beside four stages.
+#[test]
+fn faults_of_sums_in_the_place_of_the_ring_are_refused() {
+    let tile = [("WARPGROUPS", 2), ("BN", 256), ("STAGES", 4), ("SPLIT_K", 2)];
+    let words = [("SCHEDULER", 0), ("EPILOGUE", 0), ("REDUCTION", 1), ("SWAP", 0)];
+    let values: Vec<_> = tile.into_iter().chain(words).collect();
+    check_refused("128x256x640", &values, SUMS_IN_RING_FAULTS);
 }
 
 #[test]

@@ -60,10 +60,24 @@ impl Cluster<'_> {
     }
 
     /// Releases barriers for which the end of a warp was the missing event.
+    ///
+    /// A warp must not end between its arrival at the cluster barrier and the arrival of its whole
+    /// block: the ISA does not forbid it, but the barrier never ended on an H200.
     pub(super) fn release_after_end<const CHECKED: bool>(
         &mut self,
-        rank: usize,
+        number: usize,
     ) -> Result<(), LaneViolation> {
+        let rank = self.warps[number].position.rank;
+        let missing = |warp: &Warp| {
+            warp.state != WarpState::Ended && warp.cluster_arrival == ClusterArrival::NotArrived
+        };
+        if self.warps[number].cluster_arrival == ClusterArrival::Arrived
+            && self.block(rank).iter().any(missing)
+        {
+            return Err(divergence(
+                "the warp arrives at the cluster barrier and ends before its whole block has arrived",
+            ));
+        }
         for id in 0..BARRIERS {
             self.release::<CHECKED>(rank, id)?;
         }

@@ -189,7 +189,7 @@ impl<'a> Cluster<'a> {
             }
             WarpPause::Ended => {
                 self.warps[at].state = WarpState::Ended;
-                self.release_after_end::<CHECKED>(self.warps[at].position.rank)
+                self.release_after_end::<CHECKED>(at)
             }
         }
     }

@@ -68,7 +68,7 @@ impl Warp {
                 Operation::Branch { target, reconvergence } => {
                     self.branch(lanes, active, *target, *reconvergence)
                 }
-                Operation::Exit => self.exit(active),
+                Operation::Exit => self.exit(at, active),
                 _ if active == 0 => {}
                 Operation::Clock { d, shift } => {
                     let done = cluster.executed + turn - left;
@@ -111,7 +111,8 @@ impl Warp {
         self.stack.push(SimtFrame { at: target, lanes: taken, reconvergence });
     }
 
-    fn exit(&mut self, lanes: u32) {
+    fn exit(&mut self, at: usize, lanes: u32) {
+        self.exit = at;
         self.alive &= !lanes;
         for frame in &mut self.stack {
             frame.lanes &= !lanes;

@@ -102,6 +102,8 @@ pub(super) struct Warp {
     pub(super) stack: Vec<SimtFrame>,
     /// Lanes that have not exited.
     pub(super) alive: u32,
+    /// The latest step at which lanes have exited.
+    pub(super) exit: usize,
     /// Lanes that have executed `griddepcontrol.wait`.
     pub(super) waited: u32,
     pub(super) state: WarpState,
@@ -129,6 +131,7 @@ impl Warp {
             registers: Registers::new(code.slots),
             stack: Vec::new(),
             alive: 0,
+            exit: 0,
             waited: 0,
             state: WarpState::Ready,
             cluster_arrival: ClusterArrival::NotArrived,
@@ -182,6 +185,6 @@ impl Warp {
 
     /// The latest executed step.
     pub(super) fn last_step(&self) -> usize {
-        self.stack.last().map_or(0, |frame| frame.at.saturating_sub(1) as usize)
+        self.stack.last().map_or(self.exit, |frame| frame.at.saturating_sub(1) as usize)
     }
 }

@@ -10,6 +10,9 @@ use ViolationKind::{BarrierDivergence, Deadlock, OutOfBounds, Race, Unwritten};
 /// Barrier of the whole cluster.
 const MEET: &str = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;";
 
+/// A barrier of one warp, where another warp may go on.
+const PASS: &str = "bar.sync 1, 32;";
+
 /// A kernel with clusters of 2 x 2 blocks around some statements. They can use 1024 bytes of shared
 /// memory at `s`, the rank of the block in `%r2`, the next rank in `%r3`, and global memory at
 /// `%rd1`. `%rd2` is the address of the thread's own word.
@@ -265,6 +268,15 @@ fn violations_of_a_cluster_are_reported_with_their_block() {
             [0, 0, 0],
         ),
         (
+            format!(
+                "setp.lt.u32 %p2, %r0, 32; @!%p2 bra $A; barrier.cluster.arrive; exit; \
+                 $A: {PASS} {PASS} {PASS} {MEET}"
+            ),
+            BarrierDivergence,
+            "ends before its whole block has arrived",
+            [0, 0, 0],
+        ),
+        (
             "setp.eq.u32 %p2, %r0, 0; @%p2 barrier.cluster.arrive;".to_owned(),
             BarrierDivergence,
             "1 lanes of warp 0 wait here while 31",
@@ -296,6 +308,10 @@ fn accesses_ordered_by_the_cluster_barrier_are_valid() {
         ),
         // The barrier does not wait for threads that have exited.
         format!("@%p1 exit; {MEET}"),
+        // Warps that arrive with their whole block need not wait.
+        "barrier.cluster.arrive; bar.sync 0; setp.lt.u32 %p2, %r0, 32; @%p2 exit; \
+         barrier.cluster.wait;"
+            .to_owned(),
         // The last block reads nothing and need not wait.
         format!(
             "st.shared.u32 [%r7], %r0; {MEET} {read} barrier.cluster.arrive; barrier.cluster.wait;"
