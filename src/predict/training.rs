@@ -114,10 +114,11 @@ impl LearnedModel {
                 let untrained = UntrainedModel { device, family, base: base(types), types };
                 untrained.train(hash.clone(), &own, &former)
             };
-            alike.iter().filter_map(of_type).collect()
+            alike.par_iter().filter_map(of_type).collect()
         };
-        let models = families.iter().map(|family| (family.name.clone(), models(family)));
-        let families = models.filter(|(_, models)| !models.is_empty()).collect();
+        let models = families.par_iter().map(|family| (family.name.clone(), models(family)));
+        let models: Vec<_> = models.collect();
+        let families = models.into_iter().filter(|(_, models)| !models.is_empty()).collect();
         let (device, libraries) = (device.name.clone(), Vec::new());
         let mut refined = Self { gemm_tune_model: VERSION, device, families, libraries };
         refined.keep(self.clone());
@@ -168,15 +169,19 @@ impl UntrainedModel<'_> {
         let known = base.into_iter().flat_map(|base| &base.kernels);
         let new: Vec<_> = known.filter(|one| !kernels.contains(one)).cloned().collect();
         kernels.extend(new);
+        let (error_percent, boosted) = rayon::join(
+            || self.cross_validate(&of_problems, &of_former),
+            || self.boosted(of_problems.iter().chain(&of_former)),
+        );
         let mut model = FamilyModel {
             template_hash,
             problems: of_problems.len(),
             times,
-            error_percent: self.cross_validate(&of_problems, &of_former),
+            error_percent,
             types: *self.types,
             kernels,
             parameters: parameters.clone(),
-            boosted: self.boosted(of_problems.iter().chain(&of_former)),
+            boosted,
         };
         let chosen = kernel_set::choose(&model, family, device);
         model.kernels = chosen.into_iter().map(|at| model.kernels[at].clone()).collect();
@@ -207,7 +212,8 @@ impl UntrainedModel<'_> {
             };
             part(true).flat_map(errors).collect()
         };
-        calibration::error_percent((0..FOLDS).flat_map(of_fold)).unwrap_or(f64::NAN)
+        let errors: Vec<Vec<f64>> = (0..FOLDS).into_par_iter().map(of_fold).collect();
+        calibration::error_percent(errors.into_iter().flatten()).unwrap_or(f64::NAN)
     }
 }
 
