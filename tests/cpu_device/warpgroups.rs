@@ -5,7 +5,7 @@ use super::contracts::verdict;
 use gemm_tune::model::{Dtype, Epilogue, GemmType, Layout, ProblemPattern};
 
 /// A name, what is replaced and by what, and a part of what is said of it.
-type Fault = (&'static str, &'static str, &'static str, &'static str);
+pub(super) type Fault = (&'static str, &'static str, &'static str, &'static str);
 
 /// A fault in how `wgmma` is used, by what is replaced, and a part of what is said of it.
 const PIPELINE_FAULTS: &[Fault] = &[
@@ -147,56 +147,6 @@ const CLUSTER_FAULTS: &[Fault] = &[
     ),
 ];
 
-/// Faults in how the blocks of a cluster add up parts of K.
-const CLUSTER_SUM_FAULTS: &[Fault] = &[
-    (
-        "a block sends sums to another that may not have begun",
-        "wait_for_cluster();  // all blocks have begun",
-        "",
-        "orders the start of block",
-    ),
-    (
-        "sums are added up before all blocks have sent them",
-        "wait();\n#pragma unroll",
-        "#pragma unroll",
-        "",
-    ),
-    (
-        "a block waits for fewer warps than send",
-        "ARRIVALS = (SPLIT_K - 1) * CONSUMERS / 32",
-        "ARRIVALS = (SPLIT_K - 1) * CONSUMERS / 32 - 1",
-        "",
-    ),
-    (
-        "a block stores the share of another",
-        "/ STEP % SPLIT_K != work.split",
-        "/ STEP % SPLIT_K != SPLIT_K - 1 - work.split",
-        "wrong",
-    ),
-    (
-        "the sums of a part of K are added twice",
-        "sums[i] += of_part[part][i];",
-        "sums[i] += of_part[1][i];",
-        "wrong",
-    ),
-];
-
-/// Faults in how the sums of a cluster take the place of its rings.
-const SUMS_IN_RING_FAULTS: &[Fault] = &[
-    (
-        "sums take the place of tiles that another block multiplies",
-        "asm volatile(\"barrier.cluster.arrive.release.aligned;\" ::: \"memory\");\n            wait_for_cluster();",
-        "",
-        "",
-    ),
-    (
-        "warps arrive and end before those that multiply arrive",
-        "if (warp == CONSUMERS / 32 && is_elected()) {",
-        "asm volatile(\"barrier.cluster.arrive.relaxed.aligned;\" ::: \"memory\");\n        if (warp == CONSUMERS / 32 && is_elected()) {",
-        "ends before its whole block has arrived",
-    ),
-];
-
 /// Faults in how warpgroups load lines of operands and shift them.
 const LOAD_FAULTS: &[Fault] = &[
     ("lines are shifted before they are there", "wait_for_groups<LOAD_STAGES - 1>();", "", ""),
@@ -286,7 +236,7 @@ const WHOLE_ROW_FAULTS: &[Fault] = &[
 ];
 
 /// Checks that each fault in a configuration of `wgmma` is refused, and the kernel without it is not.
-fn check_refused(shape: &str, values: &[(&str, i64)], faults: &[Fault]) {
+pub(super) fn check_refused(shape: &str, values: &[(&str, i64)], faults: &[Fault]) {
     check_refused_with("", shape, values, faults);
 }
 
@@ -365,23 +315,6 @@ fn clusters_of_eight_blocks_are_right() {
             }
         }
     }
-}
-
-#[test]
-fn faults_of_sums_that_meet_in_a_cluster_are_refused() {
-    let words = [("SCHEDULER", 0), ("EPILOGUE", 0), ("REDUCTION", 1)];
-    let values = [("WARPGROUPS", 2), ("BN", 32), ("SPLIT_K", 3)].into_iter().chain(words);
-    let values: Vec<_> = values.collect();
-    check_refused("128x32x640", &values, CLUSTER_SUM_FAULTS);
-}
-
-/// Tiles of 128 x 256 leave no room for sums beside four stages.
-#[test]
-fn faults_of_sums_in_the_place_of_the_ring_are_refused() {
-    let tile = [("WARPGROUPS", 2), ("BN", 256), ("STAGES", 4), ("SPLIT_K", 2)];
-    let words = [("SCHEDULER", 0), ("EPILOGUE", 0), ("REDUCTION", 1), ("SWAP", 0)];
-    let values: Vec<_> = tile.into_iter().chain(words).collect();
-    check_refused("128x256x640", &values, SUMS_IN_RING_FAULTS);
 }
 
 #[test]

@@ -60,29 +60,36 @@ impl Cluster<'_> {
     }
 
     /// Releases barriers for which the end of a warp was the missing event.
-    ///
-    /// A warp must not end between its arrival at the cluster barrier and the arrival of its whole
-    /// block: the ISA does not forbid it, but the barrier never ended on an H200.
     pub(super) fn release_after_end<const CHECKED: bool>(
         &mut self,
         number: usize,
     ) -> Result<(), LaneViolation> {
-        let rank = self.warps[number].position.rank;
-        let missing = |warp: &Warp| {
-            warp.state != WarpState::Ended && warp.cluster_arrival == ClusterArrival::NotArrived
-        };
-        if self.warps[number].cluster_arrival == ClusterArrival::Arrived
-            && self.block(rank).iter().any(missing)
-        {
-            return Err(divergence(
-                "the warp arrives at the cluster barrier and ends before its whole block has arrived",
-            ));
+        if CHECKED {
+            self.check_end(&self.warps[number])?;
         }
+        let rank = self.warps[number].position.rank;
         for id in 0..BARRIERS {
             self.release::<CHECKED>(rank, id)?;
         }
         self.release_cluster::<CHECKED>();
         Ok(())
+    }
+
+    /// Checks that a warp does not end between its arrival at the cluster barrier and those of its whole block. The ISA
+    /// does not forbid it, but the barrier never ended on an H200.
+    fn check_end(&self, ended: &Warp) -> Result<(), LaneViolation> {
+        let is_ordered = |other: &Warp| match ended.arrivals.time_of(&other.arrivals) {
+            Some(time) => ended.clocks.covers(other.position.number, time),
+            None => other.state == WarpState::Ended,
+        };
+        if ended.cluster_arrival == ClusterArrival::NotArrived
+            || self.block(ended.position.rank).iter().all(is_ordered)
+        {
+            return Ok(());
+        }
+        Err(divergence(
+            "the warp arrives at the cluster barrier and may end before its whole block has arrived",
+        ))
     }
 
     /// Releases the warps at a barrier where all expected threads have arrived.
@@ -153,6 +160,7 @@ impl Cluster<'_> {
         }
         warp.cluster_arrival = ClusterArrival::Arrived;
         if CHECKED {
+            warp.arrivals.record(warp.clocks.now(number));
             let published = match publishing {
                 ArriveOrder::Release => Some(&warp.clocks),
                 ArriveOrder::Relaxed => warp.fenced.as_ref(),

@@ -67,6 +67,27 @@ pub(super) enum ClusterArrival {
     Released,
 }
 
+/// Arrivals of a warp at the cluster barrier.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct ClusterArrivals {
+    count: u32,
+    /// Times of the latest two, by the parity of their number.
+    times: [u32; 2],
+}
+
+impl ClusterArrivals {
+    /// Records an arrival at a time of the warp.
+    pub(super) fn record(&mut self, time: u32) {
+        self.count += 1;
+        self.times[self.count as usize % 2] = time;
+    }
+
+    /// When another warp arrived at the phase of these latest arrivals; `None` if it has not.
+    pub(super) fn time_of(&self, other: &Self) -> Option<u32> {
+        (other.count >= self.count).then(|| other.times[self.count as usize % 2])
+    }
+}
+
 /// An asynchronous copy in flight. Its bytes are read at issue and arrive at the wait, the latest
 /// time that PTX allows.
 #[derive(Debug, Clone, Copy)]
@@ -108,6 +129,7 @@ pub(super) struct Warp {
     pub(super) waited: u32,
     pub(super) state: WarpState,
     pub(super) cluster_arrival: ClusterArrival,
+    pub(super) arrivals: ClusterArrivals,
     /// Number of block and cluster barriers passed.
     pub(super) barriers: u32,
     pub(super) local: Vec<u32>,
@@ -135,6 +157,7 @@ impl Warp {
             waited: 0,
             state: WarpState::Ready,
             cluster_arrival: ClusterArrival::NotArrived,
+            arrivals: ClusterArrivals::default(),
             barriers: 0,
             local: vec![0; (code.local_bytes.div_ceil(4) * 32) as usize],
             local_written: vec![0; (code.local_bytes.div_ceil(4) * 32) as usize],
@@ -166,6 +189,7 @@ impl Warp {
         self.stack.push(SimtFrame { at: 0, lanes: self.alive, reconvergence: u32::MAX });
         self.state = WarpState::Ready;
         self.cluster_arrival = ClusterArrival::NotArrived;
+        self.arrivals = ClusterArrivals::default();
         self.local.fill(0);
         self.local_written.fill(0);
         self.copies.clear();

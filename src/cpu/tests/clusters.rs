@@ -159,6 +159,7 @@ fn outcome(body: &str) -> Result<(), Box<Violation>> {
 fn violations_of_a_cluster_are_reported_with_their_block() {
     let next = "mapa.shared::cluster.u32 %r9, s, %r3; ";
     let own = "st.shared.u32 [%r7], %r0; ";
+    let first = "setp.lt.u32 %p2, %r0, 32; @!%p2 bra $A;";
     for (body, kind, text, block) in [
         (
             format!("{own} {next} ld.shared::cluster.u32 %r1, [%r9];"),
@@ -268,12 +269,16 @@ fn violations_of_a_cluster_are_reported_with_their_block() {
             [0, 0, 0],
         ),
         (
-            format!(
-                "setp.lt.u32 %p2, %r0, 32; @!%p2 bra $A; barrier.cluster.arrive; exit; \
-                 $A: {PASS} {PASS} {PASS} {MEET}"
-            ),
+            format!("{first} barrier.cluster.arrive; exit; $A: {PASS} {PASS} {PASS} {MEET}"),
             BarrierDivergence,
-            "ends before its whole block has arrived",
+            "may end before its whole block has arrived",
+            [0, 0, 0],
+        ),
+        // The other warp arrives before, and nothing orders that.
+        (
+            format!("{first} barrier.cluster.arrive; {PASS} {PASS} exit; $A: {MEET}"),
+            BarrierDivergence,
+            "may end before its whole block has arrived",
             [0, 0, 0],
         ),
         (
@@ -312,6 +317,11 @@ fn accesses_ordered_by_the_cluster_barrier_are_valid() {
         "barrier.cluster.arrive; bar.sync 0; setp.lt.u32 %p2, %r0, 32; @%p2 exit; \
          barrier.cluster.wait;"
             .to_owned(),
+        format!(
+            "{MEET} barrier.cluster.arrive; bar.sync 0; setp.lt.u32 %p2, %r0, 32; @!%p2 bra $A; \
+             bar.sync 1, 32; exit; $A: barrier.cluster.wait; barrier.cluster.arrive; \
+             barrier.cluster.wait;"
+        ),
         // The last block reads nothing and need not wait.
         format!(
             "st.shared.u32 [%r7], %r0; {MEET} {read} barrier.cluster.arrive; barrier.cluster.wait;"

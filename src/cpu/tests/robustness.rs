@@ -194,6 +194,7 @@ fn no_address_and_no_count_is_too_large() {
         "mapa.u64 %rd2, %rd1, 0; ld.u32 %r1, [%rd2+64];",
         "mapa.shared::cluster.u32 %r1, s, 4294967295; ld.shared::cluster.u32 %r1, [%r1];",
         "mov.u64 %rd2, 167772160; ld.u32 %r1, [%rd2];",
+        "barrier.cluster.arrive; exit; barrier.cluster.wait;",
     ] {
         extreme(body).expect_err(body);
     }
@@ -204,7 +205,6 @@ fn no_address_and_no_count_is_too_large() {
         "bfe.s32 %r1, -1, 255, 255; bfi.b32 %r1, -1, -1, 255, 255;",
         "rem.s32 %r1, -2147483648, -1; div.s64 %rd2, -9223372036854775808, -1;",
         "mov.u64 %rd2, -1; mapa.u64 %rd3, %rd2, -1; getctarank.u64 %r1, %rd3; mapa.shared::cluster.u64 %rd3, %rd2, -1;",
-        "barrier.cluster.arrive; exit; barrier.cluster.wait;",
     ] {
         extreme(body).unwrap_or_else(|error| panic!("{body}: {error}"));
     }
