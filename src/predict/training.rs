@@ -98,7 +98,7 @@ impl LearnedModel {
                 alike.push(types);
             }
         }
-        let models = |family: &Family| -> Vec<FamilyModel> {
+        let of_family = |family: &Family| -> Vec<FamilyModel> {
             let hash = templates.hash(family);
             let base = |types: &GemmType| {
                 let known = self.families.get(&family.name)?;
@@ -116,9 +116,9 @@ impl LearnedModel {
             };
             alike.par_iter().filter_map(of_type).collect()
         };
-        let models = families.par_iter().map(|family| (family.name.clone(), models(family)));
-        let models: Vec<_> = models.collect();
-        let families = models.into_iter().filter(|(_, models)| !models.is_empty()).collect();
+        let trained = families.par_iter().map(|family| (family.name.clone(), of_family(family)));
+        let trained: Vec<_> = trained.collect();
+        let families = trained.into_iter().filter(|(_, models)| !models.is_empty()).collect();
         let (device, libraries) = (device.name.clone(), Vec::new());
         let mut refined = Self { gemm_tune_model: VERSION, device, families, libraries };
         refined.keep(self.clone());

@@ -26,7 +26,7 @@ pub struct TensorCoreBlock {
     pub tiles_at_once: u64,
     /// Bytes of operands that another kernel lays out anew before.
     pub packed: u64,
-    /// Bytes of sums that a block reads from the shared memory of its cluster, whose blocks add up parts of K.
+    /// Bytes of sums that a block adds up where parts of K meet in the shared memory of a cluster.
     pub exchanged: u64,
     /// Whether the blocks that run at once compute all tiles.
     pub persistent: bool,
