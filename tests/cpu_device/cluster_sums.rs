@@ -16,13 +16,13 @@ const CLUSTER_SUM_FAULTS: &[Fault] = &[
         "sums are added up before all blocks have sent them",
         "wait();\n#pragma unroll",
         "#pragma unroll",
-        "",
+        "unwritten bytes of shared memory",
     ),
     (
         "a block waits for fewer warps than send",
         "ARRIVALS = (SPLIT_K - 1) * CONSUMERS / 32",
         "ARRIVALS = (SPLIT_K - 1) * CONSUMERS / 32 - 1",
-        "",
+        "has written it",
     ),
     (
         "a block stores the share of another",
@@ -36,7 +36,12 @@ const CLUSTER_SUM_FAULTS: &[Fault] = &[
         "sums[i] += of_part[1][i];",
         "wrong",
     ),
-    ("two parts are sent to one place", "part < block ? part : part - 1", "part / 2", ""),
+    (
+        "two parts are sent to one place",
+        "part < block ? part : part - 1",
+        "part / 2",
+        "has written it",
+    ),
 ];
 
 /// Faults in how the sums of a cluster take the place of its rings.
@@ -45,13 +50,13 @@ const SUMS_IN_RING_FAULTS: &[Fault] = &[
         "sums take the place of tiles that another block multiplies",
         "asm volatile(\"barrier.cluster.arrive.release.aligned;\" ::: \"memory\");\n            wait_for_cluster();",
         "",
-        "",
+        "orders the start of block",
     ),
     (
         "sums are sent before a block's last products are done",
         "wait_for_products<0>();\n            hold(sums);\n            release(former);\n            // Sums take the place of the ring, once all blocks have multiplied. Warps that have ended need not arrive.\n            asm volatile(\"barrier.cluster.arrive.release.aligned;\" ::: \"memory\");\n            wait_for_cluster();",
         "asm volatile(\"barrier.cluster.arrive.release.aligned;\" ::: \"memory\");\n            wait_for_cluster();\n            wait_for_products<0>();\n            hold(sums);\n            release(former);",
-        "",
+        "while a matrix product of warp",
     ),
     (
         "warps arrive and end before those that multiply arrive",
