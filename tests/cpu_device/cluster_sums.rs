@@ -1,8 +1,7 @@
 //! How the blocks of a cluster of `wgmma` add up parts of K: right kernels pass, and the same kernels with a fault are refused.
 
-use super::contracts::verdict;
-use super::warpgroups::{Fault, check_refused};
-use gemm_tune::model::{Dtype, Epilogue, GemmType, Layout, ProblemPattern};
+use super::warpgroups::{Fault, check_refused, check_right};
+use gemm_tune::model::{Dtype, Layout};
 
 /// Faults in how the blocks of a cluster add up parts of K.
 const CLUSTER_SUM_FAULTS: &[Fault] = &[
@@ -89,20 +88,13 @@ fn sums_in_the_place_of_the_ring_are_right() {
     let words = [("SCHEDULER", 0), ("EPILOGUE", 0), ("REDUCTION", 1), ("SWAP", 0)];
     let wide = [("WARPGROUPS", 2), ("BN", 256), ("STAGES", 4), ("SPLIT_K", 3)];
     let narrow = [("WARPGROUPS", 3), ("BN", 56), ("STAGES", 7), ("SPLIT_K", 8)];
-    for (types, shape, tile, unaligned) in [
+    for (dtype, shape, tile, unaligned) in [
         (Dtype::Bf16, "128x256x645", wide, 1),
         (Dtype::I8, "128x256x1536", wide, 0),
         (Dtype::Bf16, "192x56x1024", narrow, 0),
     ] {
         let loads = [("UNALIGNED", unaligned), ("LOADERS", 1)];
         let values: Vec<_> = tile.into_iter().chain(words).chain(loads).collect();
-        let (types, layout) = (GemmType::of(types), Layout::Nt);
-        let problem = ProblemPattern { types, layout, epilogue: Epilogue::NONE };
-        let problem = problem.problem(shape.parse().unwrap());
-        let barrier = "once all blocks have multiplied";
-        match verdict(("wgmma", &values), &problem, (barrier, barrier)) {
-            None => return,
-            Some(verdict) => assert!(verdict.is_ok(), "{problem}: {verdict:?}"),
-        }
+        check_right((shape, dtype, Layout::Nt), &values, "once all blocks have multiplied");
     }
 }

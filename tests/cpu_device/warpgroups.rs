@@ -257,6 +257,20 @@ fn check_refused_with(epilogue: &str, shape: &str, values: &[(&str, i64)], fault
     assert!(unnoticed.is_empty(), "{}", unnoticed.join("\n"));
 }
 
+/// Checks that a configuration of `wgmma` is right, and that its source has a text.
+pub(super) fn check_right(
+    (shape, dtype, layout): (&str, Dtype, Layout),
+    values: &[(&str, i64)],
+    text: &str,
+) {
+    let types = GemmType::of(dtype);
+    let pattern = ProblemPattern { types, layout, epilogue: Epilogue::NONE };
+    let problem = pattern.problem(shape.parse().unwrap());
+    if let Some(verdict) = verdict(("wgmma", values), &problem, (text, text)) {
+        assert!(verdict.is_ok(), "{problem}: {verdict:?}");
+    }
+}
+
 #[test]
 fn faults_of_a_pipeline_of_warpgroup_products_are_refused() {
     // More tiles along K than the ring has stages.
@@ -305,14 +319,7 @@ fn clusters_of_eight_blocks_are_right() {
             let tile = [("WARPGROUPS", 1), ("BN", 40), ("SCHEDULER", 0), ("SWAP", 0)];
             let words = [("REDUCTION", 0), ("SPLIT_K", 1), ("EPILOGUE", 1)];
             let values: Vec<_> = cluster.into_iter().chain(tile).chain(words).collect();
-            let types = GemmType::of(Dtype::Bf16);
-            let pattern = ProblemPattern { types, layout, epilogue: Epilogue::NONE };
-            let problem = pattern.problem("168x104x328".parse().unwrap());
-            let unchanged = ("__cluster_dims__(CLUSTER,", "__cluster_dims__(CLUSTER,");
-            match verdict(("wgmma", &values), &problem, unchanged) {
-                None => return,
-                Some(verdict) => assert!(verdict.is_ok(), "{problem}: {verdict:?}"),
-            }
+            check_right(("168x104x328", Dtype::Bf16, layout), &values, "__cluster_dims__(CLUSTER,");
         }
     }
 }

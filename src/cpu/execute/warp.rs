@@ -129,6 +129,7 @@ pub(super) struct Warp {
     pub(super) waited: u32,
     pub(super) state: WarpState,
     pub(super) cluster_arrival: ClusterArrival,
+    /// Its arrivals at the cluster barrier, in checked runs.
     pub(super) arrivals: ClusterArrivals,
     /// Number of block and cluster barriers passed.
     pub(super) barriers: u32,
