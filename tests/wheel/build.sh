@@ -5,6 +5,17 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 root=$PWD
 folder=target/test-wheel
+
+# Crates with their features, as the program is compiled, and as it is for tests.
+features() {
+    cargo tree --offline --prefix none --format '{p} {f}' --edges "$1" | sed 's/ (\*)$//' | sort -u
+}
+others=$(comm -23 <(features normal,build) <(features normal,build,dev))
+if [ -n "$others" ]; then
+    printf 'error: tests enable other features of these crates, so that all that uses them is compiled again: %s\n' "$others"
+    printf 'help: name the features in Cargo.toml, below `Not used here`\n'
+    exit 1
+fi
 rm -rf "$folder"
 python3 -m venv "$folder/maker"
 "$folder/maker/bin/pip" install --quiet 'maturin>=1.7,<2'
