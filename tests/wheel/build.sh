@@ -10,10 +10,12 @@ folder=target/test-wheel
 features() {
     cargo tree --offline --prefix none --format '{p} {f}' --edges "$1" | sed 's/ (\*)$//' | sort -u
 }
-others=$(comm -23 <(features normal,build) <(features normal,build,dev))
+of_program=$(features normal,build)
+of_tests=$(features normal,build,dev)
+others=$(comm -23 <(echo "$of_program") <(echo "$of_tests"))
 if [ -n "$others" ]; then
     printf 'error: tests enable other features of these crates, so that all that uses them is compiled again: %s\n' "$others"
-    printf 'help: name the features in Cargo.toml, below `Not used here`\n'
+    printf 'help: name the features in Cargo.toml, at the crate or below `Not used here`\n'
     exit 1
 fi
 rm -rf "$folder"
