@@ -201,7 +201,7 @@ impl<'a> CTables<'a> {
         let _ = writeln!(
             self.kernel_rows,
             "    /* {} */\n    {{ {}, {}, {},\n      {}, {}, {}, {}, {}, {}, {first_launch}, {}, {}, {first_map}, {maps}, \
-             serves_{number}, sizes_{number}, {},\n      {}, {}, {}, {}, {}, {:e}, {:e},\n      {:e}, {:e}, {:e}, {:e}, {:e}, {:e}, {:e} }},",
+             serves_{number}, sizes_{number}, {},\n      {}, {}, {}, {}, {}, {}, {:e}, {:e},\n      {:e}, {:e}, {:e}, {:e}, {:e}, {:e}, {:e} }},",
             quote::c_comment(&draft.remark()),
             quote::c_string(name),
             types_constant(draft.pattern()),
@@ -220,6 +220,7 @@ impl<'a> CTables<'a> {
             expected.slice_k,
             expected.blocks_of_a_tile,
             expected.blocks_per_sm,
+            expected.unused_sms,
             expected.busy_clocks,
             expected.alone_clocks,
             expected.block_clocks,

@@ -174,7 +174,7 @@ impl LibraryRow<'_> {
         let (name, Problem { shape, batch, epilogue, .. }) = (self.name(), self.problem);
         format!(
             "    /* {} */\n    {{ {}, {}, {},\n      {}, 1, {}, {}, {}, {batch}, 0, 0, 1, 0, 0, serves_library, \
-             sizes_library, NULL,\n      1, 1, 0, 1, 1, 0, 0,\n      0, 0, 0, 0, 0, 0, 1 }},\n",
+             sizes_library, NULL,\n      1, 1, 0, 1, 1, 0, 0, 0,\n      0, 0, 0, 0, 0, 0, 1 }},\n",
             quote::c_comment(&name),
             quote::c_string(&name),
             types_constant(self.problem.pattern()),

@@ -79,7 +79,7 @@ pub fn rust(artifact: &Artifact, architecture: &str) -> (BTreeMap<String, Vec<u8
              own: [{}, {}, {}],\n        first_launch: {launched},\n        launches: {},\n        \
              workspaces: {},\n        first_map: {mapped},\n        maps: {},\n        map_sizes: map_sizes_{taken},\n        \
              serves: serves_{taken},\n        sizes: sizes_{taken},\n        \
-             tiles: [{}, {}, {}, {}, {}],\n        clocks: [{:e}, {:e}, {:e}, {:e}, {:e}, {:e}, {:e}, {:e}, {:e}],\n    }},",
+             tiles: [{}, {}, {}, {}, {}, {}],\n        clocks: [{:e}, {:e}, {:e}, {:e}, {:e}, {:e}, {:e}, {:e}, {:e}],\n    }},",
             quote::rust_comment(&draft.remark()),
             draft.record.is_some(),
             shape.m,
@@ -93,6 +93,7 @@ pub fn rust(artifact: &Artifact, architecture: &str) -> (BTreeMap<String, Vec<u8
             e.slice_k,
             e.blocks_of_a_tile,
             e.blocks_per_sm,
+            e.unused_sms,
             e.busy_clocks,
             e.alone_clocks,
             e.block_clocks,

@@ -188,6 +188,30 @@ impl Device {
         }
     }
 
+    /// Clusters of `blocks` blocks that run at once where an SM holds `blocks_per_sm` blocks. Clusters of two fill
+    /// all SMs. For larger ones a sixteenth of the SMs is not used, and what the others of a group of 16 SMs hold is
+    /// rounded down. On an H200, `cuOccupancyMaxActiveClusters` and launches that wait give these numbers within 1, for
+    /// clusters of 3 to 8 blocks and 1 to 8 blocks per SM. Which SMs a GPU lacks differs from one to another of a model.
+    pub fn clusters_at_once(&self, blocks: u64, blocks_per_sm: u64) -> u64 {
+        /// SMs of a group that a cluster does not leave (a GPC).
+        const GROUP: u64 = 16;
+        let sms = u64::from(self.sms);
+        if blocks <= 2 {
+            return sms.saturating_mul(blocks_per_sm) / blocks.max(1);
+        }
+        let used = sms - sms / GROUP;
+        let of_group = |sms: u64| sms.saturating_mul(blocks_per_sm) / blocks;
+        (used / GROUP).saturating_mul(of_group(GROUP)).saturating_add(of_group(used % GROUP))
+    }
+
+    /// SMs that clusters of `blocks` blocks fill where an SM holds `blocks_per_sm` blocks; at least what one cluster
+    /// needs.
+    pub fn sms_with_clusters(&self, blocks: u64, blocks_per_sm: u64) -> f64 {
+        let (blocks, blocks_per_sm) = (blocks.max(1), blocks_per_sm.max(1));
+        let at_once = self.clusters_at_once(blocks, blocks_per_sm).max(1) as f64;
+        (at_once * blocks as f64 / blocks_per_sm as f64).min(f64::from(self.sms.max(1)))
+    }
+
     /// Properties of the cpu device: the limits of an NVIDIA H200, which its times model, under its
     /// own name.
     pub fn cpu() -> Self {
@@ -242,6 +266,32 @@ mod tests {
         let problem = Problem::new(Shape { m: 1, n: 1, k: 1 }, Dtype::F32);
         let peak = Device::h200().peak(&problem).unwrap();
         assert!((peak.0 - 66.9).abs() < 0.05, "{peak}");
+    }
+
+    #[test]
+    fn clusters_run_at_once_as_on_an_h200() {
+        // By `cuOccupancyMaxActiveClusters`; for 1, 2, 3, 4, 5, 6 and 8 blocks per SM.
+        const MEASURED: [(u64, [u64; 7]); 8] = [
+            (1, [132, 264, 396, 528, 660, 792, 1056]),
+            (2, [66, 132, 198, 264, 330, 396, 528]),
+            (3, [39, 79, 124, 163, 203, 248, 327]),
+            (4, [30, 62, 92, 124, 154, 186, 248]),
+            (5, [22, 47, 69, 94, 124, 146, 193]),
+            (6, [17, 39, 62, 79, 101, 124, 163]),
+            (7, [15, 32, 47, 69, 84, 101, 139]),
+            (8, [15, 30, 45, 62, 77, 92, 124]),
+        ];
+        let device = Device::h200();
+        for (blocks, measured) in MEASURED {
+            for (per_sm, measured) in [1, 2, 3, 4, 5, 6, 8].into_iter().zip(measured) {
+                let found = device.clusters_at_once(blocks, per_sm);
+                assert!(found.abs_diff(measured) <= 1, "{blocks} {per_sm}: {found} {measured}");
+            }
+        }
+        // None fits.
+        assert_eq!(device.clusters_at_once(200, 1), 0);
+        assert_eq!(device.clusters_at_once(0, 1), 132);
+        assert!(device.clusters_at_once(3, u64::MAX) > 0);
     }
 
     #[test]

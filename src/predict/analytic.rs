@@ -13,6 +13,9 @@
 //! added up; each wave of blocks begins and ends, in 1600 clocks; packing reads and writes an operand at
 //! 15 bytes a clock and SM; each launch after the first takes 1.4 µs.
 //!
+//! **Clusters.** Blocks of a cluster begin together, on SMs near to each other. Clusters of three and more leave SMs
+//! unused ([`Device::clusters_at_once`]).
+//!
 //! **How good.** These seven numbers were fitted to 11,115 times of `pipelined` kernels for 79 problems
 //! of 1 to 16384 rows and columns on an H200: half of the times are within 7 % of the model, nine in
 //! ten within 19 %, without any knowledge of the kernel. A kernel's own time takes its own error out.
@@ -61,6 +64,8 @@ pub struct CostModel {
     own: Option<OwnModel>,
     /// Blocks that an SM holds at once.
     resident: f64,
+    all_sms: f64,
+    /// SMs that its clusters fill.
     sms: f64,
     lanes: f64,
     /// Computed once: lookup compares many kernels in a microsecond.
@@ -183,13 +188,19 @@ impl CostModel {
     /// `occupancy` is the share of an SM's threads that are resident, where it is known.
     pub fn new(work: Work, occupancy: Option<f64>, device: &Device) -> Self {
         let threads = work.tiling.map_or(256, |tiling| tiling.threads).max(1) as f64;
-        // Where nobody measured it, half of an SM: what 64 registers a thread give.
-        let share = occupancy.unwrap_or(0.5);
-        let resident = (share * f64::from(device.threads_per_sm) / threads).round().max(1.0);
+        let of_occupancy =
+            |share: f64| (share * f64::from(device.threads_per_sm) / threads).round().max(1.0);
+        let resident = match (occupancy, work.resident) {
+            (Some(share), _) => of_occupancy(share),
+            (None, Some(declared)) => declared.max(1) as f64,
+            // Half of an SM: what 64 registers a thread give.
+            (None, None) => of_occupancy(0.5),
+        };
         let lanes = f64::from(device.compute_capability.f32_lanes());
-        let sms = f64::from(device.sms.max(1));
-        let parts = Parts::of(work, resident, (sms, lanes));
-        Self { work, own: None, resident, sms, lanes, parts }
+        let all_sms = f64::from(device.sms.max(1));
+        let parts = Parts::of(work, resident, (all_sms, lanes));
+        let sms = device.sms_with_clusters(work.cluster.unwrap_or(1), resident as u64);
+        Self { work, own: None, resident, all_sms, sms, lanes, parts }
     }
 
     /// The same kernel on another device.
@@ -276,6 +287,11 @@ impl CostModel {
         (share * steps * parts.busy).max(waves * steps * parts.alone)
             + share * parts.block
             + waves * parts.wave
+    }
+
+    /// SMs that hold no block, because clusters do not fill them.
+    pub(super) fn unused_sms(&self) -> u64 {
+        (self.all_sms - self.sms) as u64
     }
 
     /// What the cost is made of.
@@ -365,6 +381,33 @@ mod tests {
         let twice_as_deep = clocks(128, 256, "1408x1536x1024") / full;
         assert!(twice_as_deep > 1.9 && twice_as_deep < 2.0, "{twice_as_deep}");
         assert_eq!(clocks(128, 256, "1x1x512"), clocks(128, 256, "128x128x512"));
+    }
+
+    #[test]
+    fn clusters_begin_another_wave_before_all_sms_are_full() {
+        let device = Device::h200();
+        let tiling = Tiling {
+            tile_m: 64,
+            tile_n: 64,
+            slice_k: u64::MAX,
+            blocks_per_tile: 3,
+            wave: 1,
+            threads: 64,
+        };
+        let dealt = |cluster, shape: &str| {
+            let work = Work {
+                tiling: Some(tiling),
+                resident: Some(6),
+                cluster: Some(cluster),
+                ..Work::default()
+            };
+            let problem = Problem::new(shape.parse().unwrap(), Dtype::F32);
+            CostModel::new(work, None, &device).dealt(&problem).unwrap()
+        };
+        // 248 clusters of three run at once: of 6 blocks per SM 264 would, if they filled all SMs.
+        let found = ["1984x512x1000", "1024x1024x1000"].map(|shape| dealt(3, shape).waves);
+        assert_eq!(found, [1.0, 2.0]);
+        assert_eq!(dealt(1, "1024x1024x1000").waves, 1.0);
     }
 
     #[test]

@@ -104,9 +104,13 @@ impl TensorCoreModel {
         let device = &self.device;
         let block = self.work.block(problem, &Extents::new(problem, &Storage::packed(problem)))?;
         let sms = f64::from(device.sms.max(1));
-        let slots = block.wave.map_or(sms, |wave| wave as f64);
+        let fitting = Occupancy::of(&block.needs, device).blocks_per_sm.max(1);
+        let slots = match block.wave.filter(|_| block.persistent) {
+            Some(wave) => wave as f64,
+            None => device.sms_with_clusters(block.cluster, fitting),
+        };
         let busiest = (block.blocks as f64 / slots).ceil();
-        let fitting = Occupancy::of(&block.needs, device).blocks_per_sm.max(1) as f64;
+        let fitting = fitting as f64;
         let resident = if block.persistent { 1.0 } else { fitting.min(busiest) };
         let [rows, columns] = block.tile.map(|extent| extent as f64);
         let products = rows * columns * block.step as f64 / products_per_clock(problem, device);

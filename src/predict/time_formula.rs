@@ -36,6 +36,7 @@ pub fn time_formula(
         slice_k: if tiling.slice_k == u64::MAX { 0 } else { tiling.slice_k },
         blocks_of_a_tile: tiling.blocks_per_tile,
         blocks_per_sm: parts.resident,
+        unused_sms: cost.unused_sms(),
         busy_clocks: parts.busy,
         alone_clocks: parts.alone,
         block_clocks: parts.block,
@@ -249,9 +250,11 @@ mod tests {
         let device = Device::h200();
         let int = |value: i64| Value::Int(value);
         let shared = [("SCHEDULER", Value::Text("stream_k".to_owned()))];
+        let clusters = [("SPLIT_K", int(3)), ("REDUCTION", Value::Text("cluster".to_owned()))];
         let blocks = |per_sm| [("BLOCKS_PER_SM", int(per_sm)), ("LINES_PER_THREAD", int(2))];
         for (name, set, own) in [
             ("pipelined", &shared[..], "2048x2304x4096"),
+            ("pipelined", &clusters[..], "1000x1002x1001"),
             ("skinny", &blocks(0), "20000x8x4096"),
             ("skinny", &blocks(4), "512x8x16384"),
         ] {
@@ -263,11 +266,13 @@ mod tests {
             let mut configuration = family.default_for(&problem(own), &device).unwrap().unwrap();
             let set = set.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
             configuration.0.extend(set);
+            let in_clusters = configuration.to_string().contains("REDUCTION=cluster");
             let own = problem(own);
             let cost = CostModel::of((family, &configuration), &own, (&device, Some(0.25)));
             let clock_mhz = device.max_sm_clock_mhz;
             let time = cost.time(&own, clock_mhz);
             let formula = time_formula((family, &configuration), &own, (&device, Some(0.25)), time);
+            assert_eq!(formula.unused_sms > 0, in_clusters, "{name}");
             for (factor_m, factor_k) in [(1, 1), (2, 1), (1, 2), (4, 1), (3, 3)] {
                 let Shape { m, n, k } = own.shape;
                 let shape = Shape { m: m * factor_m, n, k: k * factor_k };

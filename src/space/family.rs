@@ -131,6 +131,10 @@ pub(crate) struct WorkSpec {
     pub(super) wave: Option<Expression>,
     /// Whether the blocks of one wave compute all tiles.
     pub(super) persistent: Option<Expression>,
+    /// Blocks that an SM holds at once.
+    pub(super) resident: Option<Expression>,
+    /// Blocks of a cluster.
+    pub(super) cluster: Option<Expression>,
     /// Bytes of workspaces for each element of A, B and C.
     pub(super) workspace_bytes: [Option<Expression>; 3],
     /// How blocks read the operand that they stream; nothing for kernels that compute tiles from shared memory.

@@ -135,6 +135,8 @@ pub(crate) struct WorkFile {
     pub(crate) tail: Option<Spanned<String>>,
     pub(crate) wave: Option<Spanned<SizeText>>,
     pub(crate) persistent: Option<Spanned<String>>,
+    pub(crate) resident: Option<Spanned<SizeText>>,
+    pub(crate) cluster: Option<Spanned<SizeText>>,
     #[serde(default)]
     pub(crate) workspace_bytes: WorkspaceBytesFile,
     pub(crate) stream: Option<StreamFile>,

@@ -7,7 +7,7 @@ use crate::model::{BlockNeeds, Configuration, Device, Problem};
 
 /// The work of a configuration on one device, as formulas of the extents.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TensorCoreWork(BlockFormulas<12>);
+pub struct TensorCoreWork(BlockFormulas<13>);
 
 /// What one block does, and how many there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +32,8 @@ pub struct TensorCoreBlock {
     pub persistent: bool,
     /// Blocks that run at once, where the family says so.
     pub wave: Option<u64>,
+    /// Blocks of a cluster.
+    pub cluster: u64,
     /// Blocks that share the K of a tile.
     pub parts: u64,
     /// Blocks of one tile each that the problem needs.
@@ -73,6 +75,7 @@ impl TensorCoreWork {
                 (declared.exchanged.as_ref(), 0),
                 (work.persistent.as_ref(), 0),
                 (work.wave.as_ref(), 0),
+                (work.cluster.as_ref(), 1),
                 (Some(rows), 1),
                 (Some(columns), 1),
                 (work.blocks.as_ref(), 1),
@@ -85,7 +88,7 @@ impl TensorCoreWork {
     pub fn block(&self, problem: &Problem, extents: &Extents) -> Option<TensorCoreBlock> {
         let sizes = self.0.sizes(extents)?;
         let [step, stages, copied, read, tiles_at_once, packed, exchanged, own @ ..] = sizes.own;
-        let [persistent, wave, rows, columns, blocks] = own;
+        let [persistent, wave, cluster, rows, columns, blocks] = own;
         if [step, stages, rows, columns, blocks].contains(&0) {
             return None;
         }
@@ -102,6 +105,7 @@ impl TensorCoreWork {
             exchanged,
             persistent: persistent != 0,
             wave: (wave > 0).then_some(wave),
+            cluster: cluster.max(1),
             parts: sizes.parts,
             blocks: factors.into_iter().fold(1, u64::saturating_mul),
             needs: sizes.needs,

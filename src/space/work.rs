@@ -27,6 +27,10 @@ pub struct Work {
     pub more_launches: u32,
     /// Bytes of workspaces for each element of A, B and C.
     pub workspace_bytes: [f64; 3],
+    /// Blocks that an SM holds at once, where the family declares it.
+    pub resident: Option<u64>,
+    /// Blocks of a cluster, where the family declares it.
+    pub cluster: Option<u64>,
 }
 
 /// The distribution of a problem over blocks.
@@ -49,9 +53,9 @@ pub struct Tiling {
 
 impl Work {
     /// The work of `configuration` for problems like `pattern`, whatever their extents.
-    pub fn of(
-        family: &Family,
-        configuration: &Configuration,
+    pub fn of<'a>(
+        family: &'a Family,
+        configuration: &'a Configuration,
         pattern: &Problem,
         device: &Device,
     ) -> Self {
@@ -66,12 +70,14 @@ impl Work {
         let Some(spec) = &family.work else {
             return Self { more_launches, ..Self::default() };
         };
-        let workspace_bytes = spec.workspace_bytes.each_ref().map(|bytes| {
-            let bytes = bytes.as_ref().and_then(|bytes| size(family, bytes, &mut scope));
-            bytes.unwrap_or(0) as f64
-        });
+        let mut declared = |size_of: &'a Option<Expression>| {
+            size_of.as_ref().and_then(|expression| size(family, expression, &mut scope))
+        };
+        let workspace_bytes =
+            spec.workspace_bytes.each_ref().map(|bytes| declared(bytes).unwrap_or(0) as f64);
+        let (resident, cluster) = (declared(&spec.resident), declared(&spec.cluster));
         let tiling = Tiling::declared(family, spec, &mut scope);
-        Self { tiling, more_launches, workspace_bytes }
+        Self { tiling, more_launches, workspace_bytes, resident, cluster }
     }
 }
 
@@ -271,7 +277,13 @@ mod tests {
             configuration.0.insert("PACK".to_owned(), Value::Text(pack.to_owned()));
             configuration.0.insert("SPLIT_K".to_owned(), Value::Int(splits));
             let tiling = Some(Tiling { blocks_per_tile: splits as u64, ..plain });
-            let expected = Work { tiling, more_launches, workspace_bytes };
+            let expected = Work {
+                tiling,
+                more_launches,
+                workspace_bytes,
+                resident: Some(2),
+                cluster: Some(1),
+            };
             let found = Work::of(pipelined, &configuration, &problem, &device);
             assert_eq!(found, expected, "{pack} {splits}");
         }

@@ -142,6 +142,7 @@ pub(super) fn cases() -> Vec<Case> {
         ("\"own_clocks\": 64.0", "\"own_clocks\": 0", "an expectation with a zero"),
         ("\"tile_m\": 1", "\"tile_m\": 0", "an expectation with a zero"),
         ("\"blocks_per_sm\": 16", "\"blocks_per_sm\": 0", "an expectation with a zero"),
+        ("\"blocks_per_sm\": 16", "\"blocks_per_sm\": 16, \"unused_sms\": -1", "`-1`"),
     ];
     cases.extend(
         edits.iter().map(|(from, to, words)| {

@@ -22,6 +22,9 @@ pub struct TimeFormula {
     pub blocks_of_a_tile: u64,
     /// Blocks that an SM holds at once.
     pub blocks_per_sm: u64,
+    /// SMs that hold no block, because clusters do not fill them.
+    #[serde(default)]
+    pub unused_sms: u64,
     /// Clocks of an SM for a block and a step of K, when it has enough of them.
     pub busy_clocks: f64,
     /// The same when it has one.
@@ -51,6 +54,7 @@ impl TimeFormula {
     pub fn is_sound(&self) -> bool {
         let counts = [self.tile_m, self.tile_n, self.blocks_of_a_tile, self.blocks_per_sm];
         counts.into_iter().all(|count| (1..=u64::from(u32::MAX)).contains(&count))
+            && self.unused_sms <= u64::from(u32::MAX)
             && self.own_clocks > 0.0
     }
 
@@ -62,7 +66,8 @@ impl TimeFormula {
         // At most what the other forms count to: those have 64 bits with a sign.
         let blocks = counts.into_iter().fold(1, u64::saturating_mul).min(i64::MAX as u64);
         let steps = if self.slice_k == 0 { shape.k } else { shape.k.min(self.slice_k) } as f64;
-        let share = blocks.div_ceil(u64::from(sms.max(1)));
+        let sms = u64::from(sms).saturating_sub(self.unused_sms);
+        let share = blocks.div_ceil(sms.max(1));
         let waves = share.div_ceil(self.blocks_per_sm) as f64;
         let busy = share as f64 * steps * self.busy_clocks;
         let alone = waves * steps * self.alone_clocks;

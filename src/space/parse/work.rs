@@ -43,6 +43,8 @@ impl Builder {
             tail: word(&work.tail)?,
             wave: size(&work.wave)?,
             persistent: word(&work.persistent)?,
+            resident: size(&work.resident)?,
+            cluster: size(&work.cluster)?,
             workspace_bytes: [size(&bytes.a)?, size(&bytes.b)?, size(&bytes.c)?],
             stream: work.stream.as_ref().map(|stream| self.stream(stream)).transpose()?,
             tensor_cores: work

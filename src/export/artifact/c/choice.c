@@ -9,7 +9,8 @@ static double expected_us(const kernel *own, int multiprocessors, const long lon
     long long blocks = times(times(ceil_div(p[0], own->tile_m), ceil_div(p[1], own->tile_n)),
                              times(slices, times(own->blocks_of_a_tile, p[3])));
     double steps = (double)(own->slice_k == 0 ? p[2] : least(p[2], own->slice_k));
-    long long share = ceil_div(blocks, multiprocessors);
+    long long used = multiprocessors - own->unused_sms;
+    long long share = ceil_div(blocks, used > 0 ? used : 1);
     double waves = (double)ceil_div(share, own->blocks_per_sm);
     double busy = (double)share * steps * own->busy_clocks;
     double alone = waves * steps * own->alone_clocks;

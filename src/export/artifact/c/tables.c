@@ -96,7 +96,7 @@ typedef struct {
     int (*serves)(const long long *p);
     void (*sizes)(const long long *p, long long *s);
     void (*map_sizes)(const long long *p, long long *s);
-    long long tile_m, tile_n, slice_k, blocks_of_a_tile, blocks_per_sm;
+    long long tile_m, tile_n, slice_k, blocks_of_a_tile, blocks_per_sm, unused_sms;
     double busy_clocks, alone_clocks, block_clocks, wave_clocks, a_clocks, b_clocks;
     double launch_us, us_per_clock, own_clocks;
 } kernel;
