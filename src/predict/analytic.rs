@@ -343,19 +343,24 @@ mod tests {
     use crate::model::Dtype;
     use crate::space::Tiling;
 
+    /// Blocks of one square tile each, which take all of K.
+    fn square(tile: u64, threads: u64) -> Tiling {
+        Tiling {
+            tile_m: tile,
+            tile_n: tile,
+            slice_k: u64::MAX,
+            blocks_per_tile: 1,
+            wave: 1,
+            threads,
+        }
+    }
+
     fn clocks(tile: u64, threads: u64, shape: &str) -> f64 {
         clocks_in_waves(tile, threads, 1, shape)
     }
 
     fn clocks_in_waves(tile: u64, threads: u64, wave: u64, shape: &str) -> f64 {
-        let tiling = Tiling {
-            tile_m: tile,
-            tile_n: tile,
-            slice_k: u64::MAX,
-            blocks_per_tile: 1,
-            wave,
-            threads,
-        };
+        let tiling = Tiling { wave, ..square(tile, threads) };
         let work = Work { tiling: Some(tiling), ..Work::default() };
         let cost = CostModel::new(work, Some(0.25), &Device::h200());
         cost.clocks(&Problem::new(shape.parse().unwrap(), Dtype::F32))
@@ -386,14 +391,7 @@ mod tests {
     #[test]
     fn clusters_begin_another_wave_before_all_sms_are_full() {
         let device = Device::h200();
-        let tiling = Tiling {
-            tile_m: 64,
-            tile_n: 64,
-            slice_k: u64::MAX,
-            blocks_per_tile: 3,
-            wave: 1,
-            threads: 64,
-        };
+        let tiling = Tiling { blocks_per_tile: 3, ..square(64, 64) };
         let dealt = |cluster, shape: &str| {
             let work = Work {
                 tiling: Some(tiling),
@@ -413,14 +411,7 @@ mod tests {
     #[test]
     fn packing_costs_what_it_moves() {
         let device = Device::h200();
-        let tiling = Tiling {
-            tile_m: 128,
-            tile_n: 128,
-            slice_k: u64::MAX,
-            blocks_per_tile: 1,
-            wave: 1,
-            threads: 128,
-        };
+        let tiling = square(128, 128);
         let plain = Work { tiling: Some(tiling), ..Work::default() };
         let problem = Problem::new("4096x4096x1024".parse().unwrap(), Dtype::F32);
         let clocks = |work| CostModel::new(work, Some(0.125), &device).clocks(&problem);
