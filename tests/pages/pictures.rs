@@ -102,8 +102,8 @@ fn dots(mut at: Vec<f64>, middle: f64) -> Vec<(f64, f64)> {
 fn speedups(sets: &[Set]) -> Picture<'_> {
     Picture {
         sets,
-        ends: [0.55, 28.0],
-        ticks: &[0.8, 1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0],
+        ends: [0.55, 80.0],
+        ticks: &[0.8, 1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 40.0],
         legend: "speed-up over the fastest library call: right of 1 gemm-tune is faster (strict f32, NVIDIA H200 unless named)",
     }
 }
